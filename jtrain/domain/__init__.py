@@ -1,0 +1,1 @@
+"""The nouns of jtrain: data only, no files, no processes, no clock."""
