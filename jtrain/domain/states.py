@@ -57,7 +57,7 @@ _MOVES: dict[State | None, frozenset[State]] = {
 
 
 def may_move(before: State | None, after: State, *, owner_lost: bool = False) -> bool:
-    """Whether a run may go from `before` to `after`; a run whose supervisor died may be queued from any living state."""
+    """Whether a run may go from `before` to `after`; one whose supervisor died may be queued from any living state."""
     if owner_lost and before in ALIVE:
         return after in {State.QUEUED, State.STOPPED, State.FAILED}
     return after in _MOVES[before]
