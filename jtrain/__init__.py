@@ -1,0 +1,96 @@
+"""jtrain: one notebook cell becomes a real training run.
+
+The public names are loaded when they are first used, so that `import jtrain`, `%load_ext jtrain` and `jtrain --help`
+stay quick and import no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CaptureError": "jtrain.errors",
+    "CheckpointError": "jtrain.errors",
+    "ConfigError": "jtrain.errors",
+    "DeviceError": "jtrain.errors",
+    "JtrainError": "jtrain.errors",
+    "LaunchError": "jtrain.errors",
+    "OptionError": "jtrain.errors",
+    "Run": "jtrain.run",
+    "RunInterrupted": "jtrain.errors",
+    "RunNotFoundError": "jtrain.errors",
+    "StoreError": "jtrain.errors",
+    "WorkerError": "jtrain.errors",
+    "fit": "jtrain.fit",
+    "last_run": "jtrain.run",
+    "launch": "jtrain.launch",
+    "launch_script": "jtrain.launch",
+    "runs": "jtrain.run",
+}
+
+__all__ = [
+    "CaptureError",
+    "CheckpointError",
+    "ConfigError",
+    "DeviceError",
+    "JtrainError",
+    "LaunchError",
+    "OptionError",
+    "Run",
+    "RunInterrupted",
+    "RunNotFoundError",
+    "StoreError",
+    "WorkerError",
+    "fit",
+    "last_run",
+    "launch",
+    "launch_script",
+    "runs",
+]
+
+if TYPE_CHECKING:
+    from jtrain.errors import (
+        CaptureError,
+        CheckpointError,
+        ConfigError,
+        DeviceError,
+        JtrainError,
+        LaunchError,
+        OptionError,
+        RunInterrupted,
+        RunNotFoundError,
+        StoreError,
+        WorkerError,
+    )
+    from jtrain.fit import fit
+    from jtrain.launch import launch, launch_script
+    from jtrain.run import Run, last_run, runs
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jtrain' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jtrain`: adds `%%jtrain` and `%jtrain`."""
+    from jtrain.magic import load_ipython_extension as load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jtrain`."""
+    from jtrain.magic import unload_ipython_extension as unload
+
+    unload(shell)

@@ -34,6 +34,8 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
+_NAMES = frozenset(state.value for state in State)
+
 ALIVE = frozenset({State.QUEUED, State.STARTING, State.RUNNING, State.PAUSING})
 """States in which a supervisor must hold the run's lock."""
 
@@ -75,7 +77,7 @@ class Event:
     @property
     def state(self) -> State | None:
         """The state this event moves the run to, or None for a fact that changes no state."""
-        return State(self.kind) if self.kind in State else None
+        return State(self.kind) if self.kind in _NAMES else None
 
     @property
     def reason(self) -> str:

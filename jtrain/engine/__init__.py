@@ -1,0 +1,1 @@
+"""Starts, watches and ends runs. Nothing here runs user code."""

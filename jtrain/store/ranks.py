@@ -46,6 +46,8 @@ _INTEGERS = (
     "samples",
     "served",
     "pid",
+    "loop_micro_step",
+    "loop_samples",
 )
 _FLOATS = ("heartbeat", "loop_started", "loss")
 _POSITION = {name: index for index, name in enumerate(_INTEGERS + _FLOATS)}
@@ -65,7 +67,8 @@ class RankRow:
 
     Integers: `passed`, `parked` (boundary numbers, from 1), `done` (1 when the rank's program has ended), `micro_step`
     (batches so far), `step` (optimizer steps so far), `total_steps` (0 when unknown), `epoch` (from 0), `epochs`,
-    `batch` (in this epoch), `num_batches` (0 when unknown), `samples` (seen by this rank), `pid`.
+    `batch` (in this epoch), `num_batches` (0 when unknown), `samples` (seen by this rank), `pid`; `loop_micro_step` and
+    `loop_samples` (their values when this attempt's training loop began).
     Floats: `heartbeat` and `loop_started` (UTC epoch seconds), `loss` (the latest).
     """
 
@@ -84,6 +87,8 @@ class RankRow:
     samples: int
     served: int
     pid: int
+    loop_micro_step: int
+    loop_samples: int
     heartbeat: float
     loop_started: float
     loss: float

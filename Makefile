@@ -1,0 +1,51 @@
+# Everything starts here: `make demo` sets up and trains, `make test` runs all checks.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    := out
+
+# Without an NVIDIA driver a known torch is taken, so that set-up doesn't fetch GPU libraries it can't use.
+# Choose yourself with `make demo TORCH=torch`.
+TORCH ?= $(if $(shell command -v nvidia-smi 2>/dev/null),torch,torch==2.13.0)
+
+.PHONY: demo lab test lint bench clean
+
+demo: $(VENV)/.ready
+	@mkdir -p $(OUT)
+	JTRAIN_HOME="$${JTRAIN_HOME:-$(CURDIR)/$(OUT)/store}" $(BIN)/jtrain run notebooks/01_quickstart.ipynb --output $(OUT)/01_quickstart.ipynb
+	@$(BIN)/python notebooks/show_results.py $(OUT)/01_quickstart.ipynb $(OUT)
+
+lab: $(VENV)/.ready
+	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb
+
+test: $(VENV)/.ready-test lint
+	VENV=$(VENV) tests/run.sh
+
+lint: $(VENV)/.ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready-bench
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(OUT)
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "jtrain needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/pip install --quiet "$(TORCH)"
+	$(BIN)/pip install --quiet -e '.[demo]'
+	@touch $@
+
+$(VENV)/.ready-test: $(VENV)/.ready
+	$(BIN)/pip install --quiet -e '.[test]'
+	@touch $@
+
+$(VENV)/.ready-bench: $(VENV)/.ready-test
+	$(BIN)/pip install --quiet -e '.[bench]'
+	@touch $@

@@ -1,0 +1,307 @@
+"""The supervisor: the detached process that owns one run, from its queueing to its end.
+
+It holds `owner.lock`, is the only writer of the journal, and forks the ranks. It has a single thread whenever it
+forks: the sampler's and the rendezvous store's threads live only while an attempt does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from jtrain.devices.host import oom_kills
+from jtrain.devices.sampler import SampleThread, visible_devices
+from jtrain.domain.states import ALIVE, State
+from jtrain.engine.attempt import Attempt
+from jtrain.engine.exits import Exit, explain
+from jtrain.engine.leases import Lease
+from jtrain.engine.policies import after_attempt
+from jtrain.engine.waiting import DeviceWait
+from jtrain.errors import JtrainError
+from jtrain.store.checkpoints import newest_checkpoint
+from jtrain.store.files import FileLock, read_json, write_atomic
+from jtrain.store.inbox import Command, take
+from jtrain.store.journal import Journal
+from jtrain.store.paths import RunPaths
+from jtrain.store.ranks import Request
+from jtrain.store.runs import RunStore
+
+_TICK_S = 0.02
+_WAIT_TICK_S = 0.1
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+logger = logging.getLogger("jtrain.supervisor")
+
+
+class Supervisor:
+    """Owner of the run at `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = RunPaths(root)
+        self.store = RunStore(root.parent.parent)
+        self.spec = self.store.read_spec(self.paths.id)
+        self.lock = FileLock(self.paths.owner_lock)
+        self.history: list[Exit] = []
+        self._wants_pause = ""
+        self._wants_stop = ""
+        self._was_told_to_pause = False
+        self._wants_checkpoint = False
+        self._next_checkpoint = float("inf")
+
+    def run(self) -> None:
+        """Own the run until it rests. Returns at once when somebody else owns it."""
+        if not self._take_lock():
+            logger.warning("run %s has a supervisor already", self.paths.id)
+            return
+        # A rank must hold the leases, never the run: its supervisor's death has to show.
+        os.register_at_fork(after_in_child=self.lock.close)
+        self.journal = Journal(self.paths.journal)
+        self._catch_signals()
+        _adopt_orphans()
+        try:
+            self._own()
+        except BaseException as error:
+            logger.exception("the supervisor of %s failed", self.paths.id)
+            if self.journal.state in ALIVE:
+                self._write("failed", reason=f"jtrain's supervisor failed: {type(error).__name__}: {error}")
+            raise
+        finally:
+            self.lock.close()
+
+    def _take_lock(self) -> bool:
+        # A viewer that looks whether the lock is free holds it for an instant.
+        for _ in range(50):
+            if self.lock.acquire():
+                return True
+            time.sleep(0.01)
+        return False
+
+    def _own(self) -> None:
+        if self.journal.standing.attempt or self.journal.state is not State.QUEUED:
+            self._write("queued", reason="resumed", owner_lost=self.journal.state in ALIVE)
+        while True:
+            lease = self._wait_for_devices()
+            if lease is None:
+                return
+            try:
+                exit_ = self._run_attempt(lease)
+            finally:
+                lease.release()
+            self.history.append(exit_)
+            following = after_attempt(self.history, self.spec.options.max_restarts)
+            if following.action == "end":
+                self._write(_final_state(exit_), **_exit_facts(exit_, following.reason))
+                return
+            self._write("restarting", reason=following.reason)
+            if not self._idle(following.delay_s):
+                return
+
+    def _write(self, kind: str, **data: Any) -> None:
+        event = self.journal.write(kind, **data)
+        if event.state is not None:
+            self.store.note(self.paths.id)
+
+    # Waiting ---------------------------------------------------------------------------------------------------
+
+    def _wait_for_devices(self) -> Lease | None:
+        """Devices for the run, or None when it was paused or stopped while it waited (and its state says so)."""
+        try:
+            wait = DeviceWait(self.spec, visible_devices())
+        except JtrainError as error:
+            self._write("failed", reason=str(error))
+            return None
+        with wait:
+            said = ""
+            while True:
+                lease = wait.try_start()
+                if lease is not None:
+                    return lease
+                if wait.sentence != said:
+                    said = wait.sentence
+                    self._write("waiting", reason=said)
+                if self._ended_at_rest():
+                    return None
+                time.sleep(_WAIT_TICK_S)
+
+    def _idle(self, seconds: float) -> bool:
+        """Wait before a restart; False when the run was paused or stopped meanwhile."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self._ended_at_rest():
+                return False
+            time.sleep(_WAIT_TICK_S)
+        return True
+
+    def _ended_at_rest(self) -> bool:
+        """Obey a pause or stop while no rank runs."""
+        self._read_inbox()
+        if self._wants_stop:
+            self._write("stopped", reason=self._wants_stop)
+        elif self._wants_pause:
+            self._write("paused", reason=f"{self._wants_pause}, before it had started")
+        else:
+            return False
+        return True
+
+    # Running ---------------------------------------------------------------------------------------------------
+
+    def _run_attempt(self, lease: Lease) -> Exit:
+        number = self.journal.standing.attempt + 1
+        checkpoint = newest_checkpoint(self.paths)
+        devices = lease.devices
+        self._write(
+            "starting",
+            attempt=number,
+            devices=[device.uuid for device in devices],
+            resume_from=checkpoint,
+            reason=f"attempt {number} on {len(devices)} {'GPU' if devices[0].kind != 'cpu' else 'CPU'} rank(s)",
+        )
+        kills = oom_kills()
+        attempt = Attempt(self.paths, number, self.spec, devices, checkpoint)
+        attempt.start()
+        self._catch_signals()
+        sampler = SampleThread(attempt.paths.samples, pids=attempt.pids, store_dir=self.store.paths.root)
+        sampler.start()
+        try:
+            exits = self._watch(attempt)
+        finally:
+            sampler.stop()
+            _end_orphans()
+        exit_ = explain(exits, _errors(attempt), was_stopped=bool(self._wants_stop), oom_kills=oom_kills() - kills)
+        write_atomic(attempt.paths.exit, _to_json(exit_))
+        return exit_
+
+    def _watch(self, attempt: Attempt) -> list[Any]:
+        self._was_told_to_pause = False
+        self._schedule_checkpoint()
+        while True:
+            exits = attempt.poll()
+            if exits is not None:
+                return exits
+            self._read_inbox()
+            if self.journal.state is State.STARTING and attempt.has_begun:
+                self._write("running", reason="")
+            if self._wants_stop:
+                attempt.stop()
+            else:
+                self._ask_ranks(attempt)
+            time.sleep(_TICK_S)
+
+    def _ask_ranks(self, attempt: Attempt) -> None:
+        """Pass a pause or a due checkpoint on to the ranks, one wish at a time."""
+        table = attempt.table
+        if self._wants_pause and self.journal.state in (State.RUNNING, State.STARTING):
+            self._write("pausing", reason=self._wants_pause)
+        if time.monotonic() >= self._next_checkpoint:
+            self._wants_checkpoint = True
+            self._schedule_checkpoint()
+        if table is None or self._was_told_to_pause or not table.is_served():
+            return
+        if self._wants_pause:
+            self._was_told_to_pause = True
+            table.set_request(Request.PAUSE)
+        elif self._wants_checkpoint:
+            self._wants_checkpoint = False
+            table.set_request(Request.CHECKPOINT)
+
+    def _schedule_checkpoint(self) -> None:
+        every_s = self.spec.options.checkpoint_every_s
+        self._next_checkpoint = time.monotonic() + every_s if every_s else float("inf")
+
+    # Wishes ----------------------------------------------------------------------------------------------------
+
+    def _read_inbox(self) -> None:
+        for command in take(self.paths.inbox):
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
+        reason = f"asked by {command.by}" if command.by else "asked"
+        if command.name == "pause":
+            self._wants_pause = self._wants_pause or reason
+        elif command.name == "stop":
+            self._wants_stop = self._wants_stop or reason
+        elif command.name == "checkpoint":
+            self._wants_checkpoint = True
+        self._write("asked", command=command.name, by=command.by)
+
+    def _catch_signals(self) -> None:
+        """SIGTERM (a spot notice, a shutdown) pauses the run; a terminal's signals are not for this process."""
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _on_sigterm(self, *_: object) -> None:
+        self._wants_pause = self._wants_pause or "SIGTERM (the machine or its scheduler wants the run to end)"
+
+
+def _final_state(exit_: Exit) -> str:
+    return exit_.cause if exit_.cause in ("finished", "paused", "stopped") else "failed"
+
+
+def _exit_facts(exit_: Exit, reason: str) -> dict[str, Any]:
+    return {"reason": reason, "cause": exit_.cause, "next_step": exit_.next_step, "rank": exit_.rank}
+
+
+def _to_json(exit_: Exit) -> str:
+    return json.dumps(exit_.to_json(), default=str, ensure_ascii=False)
+
+
+def _errors(attempt: Attempt) -> dict[int, dict[str, Any]]:
+    found = {}
+    for rank in range(len(attempt.devices)):
+        try:
+            record = read_json(attempt.paths.error(rank))
+        except ValueError:
+            logger.warning("the error file of rank %d is damaged", rank)
+            continue
+        if isinstance(record, dict):
+            found[rank] = record
+    return found
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what dead ranks leave behind (Linux), so that `_end_orphans` finds it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_orphans() -> None:
+    """Kill and reap everything that the ranks started and left (DataLoader workers, subprocesses)."""
+    left = psutil.Process().children(recursive=True)
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, timeout=3)
+
+
+def main(root: str) -> None:
+    """Own the run at `root` in this process, which must be detached already; logs to the run's supervisor.log."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s", force=True)
+    logging.getLogger("jtrain").setLevel(logging.INFO)
+    Supervisor(Path(root)).run()
+
+
+def become_detached(root: Path, leave: Callable[[], None] = lambda: None) -> None:
+    """Turn a freshly forked process into a supervisor's: own session, no terminal, output to supervisor.log."""
+    leave()
+    os.setsid()
+    os.umask(0o077)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(RunPaths(root).supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(log)
+

@@ -1,0 +1,243 @@
+"""The zygote: a helper process that has imported torch, so that a run starts in a few hundredths of a second.
+
+It is started when the extension is loaded into a kernel, imports everything a rank needs, touches no device, starts no
+thread, and then forks a supervisor for each run. It ends when its kernel does; its supervisors don't.
+
+On a system without a safe fork, or without a zygote (the command line), a supervisor is started afresh: slower, else
+the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrain.errors import LaunchError
+from jtrain.store.paths import RunPaths
+
+_READY_TIMEOUT_S = 120.0
+_POLL_S = 1.0
+_MAX_MESSAGE = 4 * 1024 * 1024
+_CAN_FORK = sys.platform == "linux"
+
+
+def start(root: Path, extra_environment: Mapping[str, str] | None = None) -> None:
+    """Start a supervisor for the run at `root`, through this process's zygote when there is one.
+
+    It gets this process's environment (with `extra_environment`) and working directory as they are now. Raises LaunchError.
+    """
+    environment = {**os.environ, **(extra_environment or {})}
+    zygote = _current()
+    if zygote is not None:
+        try:
+            zygote.start(root, environment)
+            return
+        except (OSError, ValueError) as error:
+            # A dead zygote costs speed, not the run.
+            _forget(f"{type(error).__name__}: {error}")
+    _start_afresh(root, environment)
+
+
+def start_for_kernel() -> None:
+    """Start this process's zygote and return at once; a second call does nothing."""
+    global _zygote
+    with _lock:
+        if _CAN_FORK and (_zygote is None or not _zygote.is_alive):
+            _zygote = Zygote()
+
+
+def _start_afresh(root: Path, environment: Mapping[str, str]) -> None:
+    with open(RunPaths(root).supervisor_log, "ab") as log:
+        try:
+            subprocess.Popen(
+                [*_python("from jtrain.engine.supervisor import main; main(sys.argv[2])"), str(root)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=environment,
+                cwd=_working_directory(),
+            )
+        except OSError as error:
+            raise LaunchError(f"the run's supervisor could not be started with {sys.executable}: {error}") from error
+
+
+def _python(program: str) -> list[str]:
+    """A command that runs `program` with this process's import path, but without the working folder in front of it:
+    a file there that is called like a library must not break jtrain. `program`'s arguments start at `sys.argv[2]`."""
+    path = json.dumps([entry for entry in sys.path if entry])
+    return [sys.executable, "-P", "-c", f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); {program}", path]
+
+
+class Zygote:
+    """The kernel's end: a child process and a socket to it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._is_ready = False
+        arguments = [str(theirs.fileno()), str(os.getpid())]
+        # OpenBLAS starts its threads when numpy is imported; a process that forks must not have any.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        try:
+            self._process = subprocess.Popen(
+                [*_python("from jtrain.engine.zygote import serve; serve(*map(int, sys.argv[2:]))"), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a kernel's interrupt goes to its whole process group
+                env=environment,
+            )
+        finally:
+            theirs.close()
+        self._socket = ours
+        self._file = ours.makefile("rb")
+        ours.settimeout(_READY_TIMEOUT_S)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the helper runs and belongs to this process (not to the one this was forked from)."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def start(self, root: Path, environment: Mapping[str, str]) -> None:
+        """Have a supervisor forked for the run at `root`. Raises OSError or ValueError when the helper is gone."""
+        message = {"root": str(root), "env": dict(environment), "cwd": _working_directory()}
+        with self._lock:
+            if not self._is_ready:
+                self._receive()
+                self._is_ready = True
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+            answer = self._receive()
+        if "pid" not in answer:
+            raise ValueError(str(answer.get("error", "no answer")))
+
+    def _receive(self) -> dict[str, Any]:
+        line = self._file.readline(_MAX_MESSAGE)
+        if not line:
+            raise ConnectionError("the helper process ended")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the helper; supervisors go on."""
+        if self._owner != os.getpid():
+            return
+        with contextlib.suppress(OSError):
+            self._socket.close()
+        self._process.terminate()
+        self._process.wait(timeout=5)
+
+
+_zygote: Zygote | None = None
+_lock = threading.Lock()
+
+
+def _current() -> Zygote | None:
+    return _zygote if _zygote is not None and _zygote.is_alive else None
+
+
+def _forget(why: str) -> None:
+    global _zygote
+    import logging
+
+    logging.getLogger("jtrain").info("the helper process is gone (%s); starting without it", why)
+    if _zygote is not None:
+        _zygote.close()
+    _zygote = None
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    if (zygote := _current()) is not None:
+        zygote.close()
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return os.path.expanduser("~")
+
+
+# The helper process itself ----------------------------------------------------------------------------------------
+
+
+def serve(descriptor: int, kernel_pid: int) -> None:
+    """Import what ranks need, say so, and fork a supervisor for each message until the kernel is gone."""
+    connection = socket.socket(fileno=descriptor)
+    connection.setblocking(True)
+    _import_heavy_modules()
+    connection.sendall(b'{"ready": true}\n')
+    pending = b""
+    while os.getppid() == kernel_pid:
+        readable, _, _ = select.select([connection], [], [], _POLL_S)
+        _reap()
+        if not readable:
+            continue
+        data = connection.recv(1 << 16)
+        if not data:
+            return
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            connection.sendall(json.dumps(_fork_supervisor(json.loads(line), connection)).encode() + b"\n")
+
+
+def _import_heavy_modules() -> None:
+    import gc
+
+    import jtrain.engine.supervisor
+    import jtrain.worker.preload  # noqa: F401
+
+    # Objects made so far are never looked at by a collector again, so forked children don't copy their pages.
+    gc.collect()
+    gc.freeze()
+
+
+def _fork_supervisor(message: dict[str, Any], connection: socket.socket) -> dict[str, Any]:
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        return {"error": f"the helper process has {threads} threads and must not fork"}
+    pid = os.fork()
+    if pid:
+        return {"pid": pid}
+    status = 1
+    try:
+        _become_supervisor(message, connection)
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _become_supervisor(message: dict[str, Any], connection: socket.socket) -> None:
+    from jtrain.engine import supervisor
+
+    supervisor.become_detached(Path(message["root"]), leave=connection.close)
+    os.environ.clear()
+    os.environ.update(message["env"])
+    with contextlib.suppress(OSError):  # the folder may be gone; the run's own folder decides what counts
+        os.chdir(message["cwd"])
+    supervisor.main(message["root"])
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+

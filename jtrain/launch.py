@@ -1,0 +1,180 @@
+"""From a cell, a function or a script to a run: options and code become a spec, a folder, and a supervisor."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.metadata
+import inspect
+import os
+import platform
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jtrain.capture.cell import parse_cell
+from jtrain.capture.pack import Manifest, pack, plan
+from jtrain.devices.choose import Want, ask
+from jtrain.devices.sampler import cpu_slots, visible_devices
+from jtrain.domain.spec import RunSpec, Source
+from jtrain.engine.environment import is_secret
+from jtrain.engine.zygote import start
+from jtrain.errors import LaunchError, OptionError
+from jtrain.options import RunOptions, make_options
+from jtrain.resuming import Origin, find_origin, link_checkpoint
+from jtrain.run import Run
+from jtrain.store.runs import RunStore
+
+_RECORDED_PACKAGES = ("jtrain", "torch", "accelerate", "numpy")
+_PROVIDED = ("run",)
+
+
+def launch_cell(
+    source: str,
+    namespace: Mapping[str, object],
+    options: RunOptions,
+    *,
+    filename: str = "<cell>",
+    first_line: int = 2,
+    notebook: str = "",
+) -> Run:
+    """Start a run of a cell's body.
+
+    `namespace`: the notebook's variables, from which what the cell uses is captured. `first_line`: the number that the
+    body's first line has in its cell. Raises CellSyntaxError, CaptureError, OptionError, DeviceError, StoreError, LaunchError.
+    """
+    cell = parse_cell(source, filename, first_line=first_line)
+    code = Source(kind="cell", text=source, filename=filename, first_line=first_line)
+    return _launch(code, namespace, cell.names, options, notebook=notebook)
+
+
+def plan_cell(source: str, namespace: Mapping[str, object], options: RunOptions, *, first_line: int = 2) -> LaunchPlan:
+    """What `launch_cell` would do, without doing it (`--dry-run`)."""
+    cell = parse_cell(source, "<cell>", first_line=first_line)
+    want = _check_devices(options)
+    return LaunchPlan(options, want, plan(namespace, cell.names, extra=options.inputs, provided=_PROVIDED))
+
+
+def launch(fn: Callable[..., Any], *args: Any, **options: Any) -> Run:
+    """Start a run of `fn(*args)` on every rank; `run.result()` waits and gives rank 0's return value.
+
+    Keyword arguments are run options (`nproc=2`, `precision="bf16"`, …); `kwargs={...}` passes keyword arguments to `fn`.
+    A function with a parameter named `run` that isn't filled gets the worker's handle.
+    """
+    kwargs = options.pop("kwargs", {})
+    try:
+        text = inspect.getsource(fn)
+    except (OSError, TypeError):
+        text = ""
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    code = Source(kind="function", text=text, filename=name)
+    namespace = {**vars(sys.modules["__main__"]), "fn": fn, "args": args, "kwargs": kwargs}
+    used = dict.fromkeys(("fn", "args", "kwargs"), 1)
+    return _launch(code, namespace, used, make_options(**options))
+
+
+def launch_script(path: str | Path, argv: tuple[str, ...] = (), options: RunOptions | None = None, text: str | None = None) -> Run:
+    """Start a run of a Python script as the main program of every rank.
+
+    `text` replaces the file's content (a notebook's cells joined). Raises LaunchError when the file can't be read.
+    """
+    script = Path(path).absolute()
+    try:
+        content = script.read_text(encoding="utf-8") if text is None else text
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"{script} can't be read as a Python script: {error}") from error
+    parse_cell(content, str(script), first_line=1, is_script=True)
+    code = Source(kind="script", text=content, filename=str(script), argv=argv)
+    return _launch(code, {}, {}, options or RunOptions())
+
+
+class LaunchPlan:
+    """What a launch would use and send: shown by `--dry-run`."""
+
+    def __init__(self, options: RunOptions, want: Want, manifest: Manifest) -> None:
+        self.options = options
+        self.want = want
+        self.manifest = manifest
+
+
+def _launch(
+    code: Source,
+    namespace: Mapping[str, object],
+    names: Mapping[str, int],
+    options: RunOptions,
+    *,
+    notebook: str = "",
+) -> Run:
+    _refuse_platform()
+    _check_devices(options)
+    store = RunStore()
+    store.prepare()
+    options, secrets = _split_secrets(options)
+    origin = find_origin(store, options, code, workdir=os.getcwd())
+    run_id = store.new_id()
+    with store.create(run_id) as paths:
+        manifest = pack(namespace, names, paths.payload, extra=options.inputs, provided=_PROVIDED)
+        spec = _make_spec(run_id, code, options, manifest, origin, notebook)
+        store.write_spec(paths, spec)
+        if origin is not None:
+            link_checkpoint(origin, paths)
+    start(store.find(run_id).root, secrets)
+    return Run(run_id, store)
+
+
+def _make_spec(
+    run_id: str, code: Source, options: RunOptions, manifest: Manifest, origin: Origin | None, notebook: str
+) -> RunSpec:
+    seed = options.seed if options.seed is not None else (origin.seed if origin else random.SystemRandom().randrange(2**31))
+    return RunSpec(
+        id=run_id,
+        name=options.name or run_id,
+        created=time.time(),
+        seed=seed,
+        source=code,
+        options=options,
+        captured=tuple(manifest.names),
+        payload_digest=manifest.digest,
+        workdir=os.getcwd(),
+        sys_path=tuple(sys.path),
+        notebook=notebook or os.environ.get("JPY_SESSION_NAME", ""),
+        resumed_from=f"{origin.run_id}/{origin.checkpoint}" if origin else "",
+        user=getpass.getuser(),
+        host=socket.gethostname(),
+        python=platform.python_version(),
+        packages=_package_versions(),
+    )
+
+
+def _split_secrets(options: RunOptions) -> tuple[RunOptions, dict[str, str]]:
+    """The options as they may be written down, and the secrets in `--env`, which only travel in the run's environment."""
+    secrets = {name: value for name, value in options.env.items() if is_secret(name)}
+    open_ = {name: value for name, value in options.env.items() if name not in secrets}
+    return options.model_copy(update={"env": open_}), secrets
+
+
+def _package_versions() -> dict[str, str]:
+    versions = {}
+    for name in _RECORDED_PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _check_devices(options: RunOptions) -> Want:
+    """What the run will wait for; raises for what this machine can never give."""
+    want = ask(options.gpus, options.nproc, visible_devices(), cpu_slots())
+    if want.kind == "cpu" and options.precision == "fp16":
+        raise OptionError("--precision fp16 needs a GPU and this run will use the CPU; bf16 works on both")
+    return want
+
+
+def _refuse_platform() -> None:
+    if sys.platform == "win32":
+        raise LaunchError("jtrain does not run on Windows itself: use it inside WSL (Windows Subsystem for Linux)")
+

@@ -1,0 +1,99 @@
+"""`--resume`: which run and checkpoint a new run goes on from."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from jtrain.domain.spec import RunSpec, Source
+from jtrain.domain.states import ALIVE, State
+from jtrain.errors import CheckpointError, StoreError, nearest
+from jtrain.options import RunOptions
+from jtrain.store.checkpoints import CheckpointInfo, list_checkpoints
+from jtrain.store.paths import RunPaths
+from jtrain.store.runs import RunStore
+
+_ALIKE = 0.6
+"""How much of a cell's text must be unchanged for `auto` to take it for the same cell (difflib ratio)."""
+_LOOK_BACK = 200
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The checkpoint that a new run starts from, and the seed its data order needs."""
+
+    run_id: str
+    checkpoint: str
+    folder: Path
+    seed: int
+
+
+def find_origin(store: RunStore, options: RunOptions, code: Source, *, workdir: str) -> Origin | None:
+    """The origin that `--resume` names, or None for a fresh start.
+
+    `auto`: the newest unfinished run of the same name, or of nearly the same code in the same folder, that has a checkpoint.
+    `RUN` or `RUN/CHECKPOINT`: that one. Raises CheckpointError (naming the nearest) or RunNotFoundError.
+    """
+    if not options.resume:
+        return None
+    if options.resume == "auto":
+        return _find_automatically(store, options, code, workdir)
+    run_id, _, name = options.resume.strip("/").partition("/")
+    paths = store.find(run_id)
+    found = list_checkpoints(paths)
+    if not found:
+        raise CheckpointError(f"run {run_id} has no checkpoint to go on from; use --checkpoint-every when it is started")
+    return _origin(store, run_id, _choose(run_id, name, found))
+
+
+def _choose(run_id: str, name: str, found: list[CheckpointInfo]) -> CheckpointInfo:
+    if not name:
+        return found[-1]
+    for checkpoint in found:
+        if checkpoint.name == name:
+            return checkpoint
+    names = [checkpoint.name for checkpoint in found]
+    hint = nearest(name, names)
+    raise CheckpointError(
+        f"run {run_id} has no checkpoint {name!r}; it has {', '.join(names)}" + (f"; did you mean {hint}?" if hint else "")
+    )
+
+
+def _find_automatically(store: RunStore, options: RunOptions, code: Source, workdir: str) -> Origin | None:
+    for summary in store.list(limit=_LOOK_BACK):
+        is_over = summary.state is State.FINISHED or (summary.state in ALIVE and not summary.is_interrupted)
+        if is_over:
+            continue
+        try:
+            spec = store.read_spec(summary.id)
+        except StoreError:
+            continue  # a damaged run can't be gone on from
+        if _is_same_work(spec, options, code, workdir) and (found := list_checkpoints(store.find(summary.id))):
+            return _origin(store, summary.id, found[-1])
+    return None
+
+
+def _is_same_work(spec: RunSpec, options: RunOptions, code: Source, workdir: str) -> bool:
+    if options.name:
+        return spec.name == options.name
+    if spec.source.kind != code.kind or spec.workdir != workdir:
+        return False
+    return difflib.SequenceMatcher(None, spec.source.text, code.text, autojunk=False).ratio() >= _ALIKE
+
+
+def _origin(store: RunStore, run_id: str, checkpoint: CheckpointInfo) -> Origin:
+    return Origin(run_id, checkpoint.name, checkpoint.folder, store.read_spec(run_id).seed)
+
+
+def link_checkpoint(origin: Origin, paths: RunPaths) -> None:
+    """Give a new run its own copy of the checkpoint: hard links where the file system has them, so it costs nothing and
+    outlives the old run. Checkpoints are never written to again."""
+    target = paths.checkpoints / origin.checkpoint
+    try:
+        shutil.copytree(origin.folder, target, copy_function=os.link)
+    except (OSError, shutil.Error):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(origin.folder, target)

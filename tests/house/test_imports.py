@@ -1,0 +1,95 @@
+"""The house rules: imports point down, heavy modules stay out of the doors, modules stay small."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "jtrain"
+FLOORS = {
+    "jtrain": 9,
+    "jtrain.__main__": 9,
+    "jtrain.magic": 5,
+    "jtrain.cli": 5,
+    "jtrain.view": 5,
+    "jtrain.widgets": 5,
+    "jtrain.verbs": 4,
+    "jtrain.plots": 4,
+    "jtrain.run": 4,
+    "jtrain.launching": 4,
+    "jtrain.resuming": 4,
+    "jtrain.fitting": 4,
+    "jtrain.engine": 3,
+    "jtrain.worker": 3,
+    "jtrain.config": 2,
+    "jtrain.store": 2,
+    "jtrain.capture": 2,
+    "jtrain.devices": 2,
+    "jtrain.domain": 1,
+    "jtrain.options": 0,
+    "jtrain.errors": 0,
+}
+ALLOWED_UPWARDS = {("jtrain.engine.attempt", "jtrain.worker.main")}
+"""The one place where a supervisor's code meets a rank's: the function that the forked process runs."""
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def _imports(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module}
+    return {name for name in names if name.split(".")[0] == "jtrain"}
+
+
+def _floor(module: str) -> int:
+    while module not in FLOORS:
+        module = module.rpartition(".")[0]
+        assert module, "a new room needs a floor in this table"
+    return FLOORS[module]
+
+
+@pytest.mark.parametrize("module", [name for name in _modules() if name != "jtrain"])
+def test_imports_point_down(module: str) -> None:
+    upwards = {
+        target
+        for target in _imports(_modules()[module])
+        if target != "jtrain" and _floor(target) > _floor(module) and (module, target) not in ALLOWED_UPWARDS
+    }
+    assert not upwards
+
+
+def test_engine_and_worker_meet_only_in_files() -> None:
+    for module, path in _modules().items():
+        rooms = {"jtrain.engine": "jtrain.worker", "jtrain.worker": "jtrain.engine"}
+        for room, other in rooms.items():
+            if module.startswith(room):
+                crossing = {name for name in _imports(path) if name.startswith(other)}
+                assert {(module, name) for name in crossing} <= ALLOWED_UPWARDS
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import jtrain, jtrain.magic, jtrain.run",
+        "from jtrain.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass",
+        "import jtrain.launching, jtrain.store.runs, jtrain.devices.sampler",
+    ],
+)
+def test_the_doors_import_nothing_heavy(program: str) -> None:
+    check = f"{program}\nimport sys\nheavy = {{'torch', 'accelerate', 'matplotlib', 'pandas'}} & set(sys.modules)\nsys.exit(str(heavy) if heavy else 0)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
