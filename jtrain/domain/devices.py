@@ -136,7 +136,10 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class DeviceSample(_Readings):
-    """What one GPU or MIG slice did at one instant. `load_percent` is the share of time in which a kernel ran."""
+    """What one GPU or MIG slice did at one instant.
+
+    `load_percent` is the share of time in which a kernel ran. `is_lost`: nothing can run on it, as the reasons say.
+    """
 
     uuid: str
     load_percent: Reading
