@@ -55,9 +55,20 @@ class ControlGroups:
     def cpu(self) -> CpuLimit | None:
         """The tightest CPU quota, or None when there is none."""
         found = [limit for limit in map(_cpu_2, self._levels("")) if limit]
-        usage = next(iter(self._levels("cpuacct")), Path("/nonexistent")) / "cpuacct.usage"
+        usage = (self._own("cpuacct") or Path()) / "cpuacct.usage"
         found += [CpuLimit(cpus, usage) for cpus in map(_cpu_1, self._levels("cpu")) if cpus]
         return min(found, key=lambda limit: limit.cpus, default=None)
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel's memory killer has ended in this group; without one, on the whole machine."""
+        for folder, name in ((self._own(""), "memory.events"), (self._own("memory"), "memory.oom_control")):
+            counts = _table(_read(folder / name)) if folder else {}
+            if "oom_kill" in counts:
+                return counts["oom_kill"]
+        return _table(_read(self._root / "proc/vmstat")).get("oom_kill", 0)
+
+    def _own(self, controller: str) -> Path | None:
+        return next(self._levels(controller), None)
 
     def _levels(self, controller: str) -> Iterator[Path]:
         """Folders from this process's group up to the top; `controller` is empty for version 2."""

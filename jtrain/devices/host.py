@@ -26,6 +26,11 @@ def cpu_count(groups: ControlGroups | None = None) -> int:
     return max(1, min(allowed, int(quota.cpus))) if quota else max(1, allowed)
 
 
+def oom_kills(groups: ControlGroups | None = None) -> int:
+    """How many processes the kernel's memory killer has ended in this control group (or on this machine) until now."""
+    return (groups or ControlGroups()).oom_kills()
+
+
 class Host:
     """Reads the host's sample. Each reading fails alone, with its reason."""
 
