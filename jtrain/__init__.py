@@ -24,10 +24,10 @@ _HOMES = {
     "RunNotFoundError": "jtrain.errors",
     "StoreError": "jtrain.errors",
     "WorkerError": "jtrain.errors",
-    "fit": "jtrain.fit",
+    "fit": "jtrain.fitting",
     "last_run": "jtrain.run",
-    "launch": "jtrain.launch",
-    "launch_script": "jtrain.launch",
+    "launch": "jtrain.launching",
+    "launch_script": "jtrain.launching",
     "runs": "jtrain.run",
 }
 
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
         StoreError,
         WorkerError,
     )
-    from jtrain.fit import fit
-    from jtrain.launch import launch, launch_script
+    from jtrain.fitting import fit
+    from jtrain.launching import launch, launch_script
     from jtrain.run import Run, last_run, runs
 
 

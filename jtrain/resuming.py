@@ -34,7 +34,8 @@ class Origin:
 def find_origin(store: RunStore, options: RunOptions, code: Source, *, workdir: str) -> Origin | None:
     """The origin that `--resume` names, or None for a fresh start.
 
-    `auto`: the newest unfinished run of the same name, or of nearly the same code in the same folder, that has a checkpoint.
+    `auto`: the newest unfinished run of the same name, or of nearly the same code in the same folder, that has a
+    checkpoint.
     `RUN` or `RUN/CHECKPOINT`: that one. Raises CheckpointError (naming the nearest) or RunNotFoundError.
     """
     if not options.resume:
@@ -45,7 +46,9 @@ def find_origin(store: RunStore, options: RunOptions, code: Source, *, workdir: 
     paths = store.find(run_id)
     found = list_checkpoints(paths)
     if not found:
-        raise CheckpointError(f"run {run_id} has no checkpoint to go on from; use --checkpoint-every when it is started")
+        raise CheckpointError(
+            f"run {run_id} has no checkpoint to go on from; use --checkpoint-every when it is started"
+        )
     return _origin(store, run_id, _choose(run_id, name, found))
 
 
@@ -58,7 +61,8 @@ def _choose(run_id: str, name: str, found: list[CheckpointInfo]) -> CheckpointIn
     names = [checkpoint.name for checkpoint in found]
     hint = nearest(name, names)
     raise CheckpointError(
-        f"run {run_id} has no checkpoint {name!r}; it has {', '.join(names)}" + (f"; did you mean {hint}?" if hint else "")
+        f"run {run_id} has no checkpoint {name!r}; it has {', '.join(names)}"
+        + (f"; did you mean {hint}?" if hint else "")
     )
 
 

@@ -1,4 +1,7 @@
-"""`Run`: the handle on one run, from anywhere. It reads the run's folder and leaves wishes in its inbox; it owns nothing."""
+"""`Run`: the handle on one run, from anywhere.
+
+It reads the run's folder and leaves wishes in its inbox; it owns nothing.
+"""
 
 from __future__ import annotations
 
@@ -123,19 +126,12 @@ class Run:
     @property
     def metrics(self) -> MetricTable:
         """Every metric that rank 0 logged: a table with one column per name."""
-        starts: dict[int, int | None] = {}
-        for event in self.events():
-            if event.state is State.STARTING:
-                starts[int(event.data["attempt"])] = self._step_of(event.data.get("resume_from"))
-        return MetricTable(
-            [AttemptSeries(attempt.metrics(0), starts.get(attempt.number)) for attempt in self.attempts]
-        )
-
-    def _step_of(self, checkpoint: str | None) -> int | None:
-        if not checkpoint:
-            return None
-        digits = checkpoint.removeprefix("step-").split(".")[0].split("-")[0]
-        return int(digits) if digits.isdigit() else None
+        starts = {int(event.data["attempt"]): event.data for event in self.events() if event.state is State.STARTING}
+        series = []
+        for attempt in self.attempts:
+            start = starts.get(attempt.number, {})
+            series.append(AttemptSeries(attempt.metrics(0), start.get("resume_step"), start.get("resume_time")))
+        return MetricTable(series)
 
     def logs(self, rank: int = 0, lines: int | None = None) -> str:
         """What `rank` printed, over all attempts; only the last `lines` when given. Escape codes are removed."""
@@ -174,13 +170,16 @@ class Run:
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the run and return what it gave back: a function's return value, else a dict of the `-o` values.
 
-        Raises WorkerError when it failed, TimeoutError after `timeout` seconds, JtrainError when it was paused or stopped.
+        Raises WorkerError when it failed, TimeoutError after `timeout` seconds, JtrainError when it was paused or
+        stopped.
         """
         self.wait(timeout)
         if (error := self.error) is not None:
             raise error
         if self.state is not State.FINISHED:
-            raise JtrainError(f"run {self.id} has no result: it is {self.shown_state}; `%jtrain resume {self.id}` goes on")
+            raise JtrainError(
+                f"run {self.id} has no result: it is {self.shown_state}; `%jtrain resume {self.id}` goes on"
+            )
         values = self.outputs() if self.paths.result.exists() else {}
         return values.get("return") if self.spec.source.kind == "function" else values
 
@@ -199,7 +198,7 @@ class Run:
         return self.state
 
     def pause(self) -> None:
-        """Ask the run to write a checkpoint at its next batch and end; `resume` goes on. Does nothing to a run at rest."""
+        """Ask the run to write a checkpoint at its next batch and end; `resume` goes on. Nothing happens to a run at rest."""
         if not self.is_at_rest:
             self._ask("pause")
 

@@ -32,7 +32,7 @@ def no_process_left(own_store: Path) -> Iterator[None]:
     assert not alive, f"processes left behind: {alive}"
 
 
-def _of_store(mark: bytes):  # noqa: ANN202
+def _of_store(mark: bytes):
     def check(process: psutil.Process) -> psutil.Process | None:
         if process.pid == os.getpid():
             return None

@@ -29,7 +29,11 @@ class Source(BaseModel):
 
 
 class RunSpec(BaseModel):
-    """What a run is. `payload_digest` covers the captured bytes (xxh3-128, hexadecimal; empty when nothing is captured)."""
+    """What a run is.
+
+    `payload_digest` covers the captured bytes (xxh3-128, hexadecimal; empty when nothing is captured). `resumed_from`:
+    `RUN/CHECKPOINT` of another run whose state this one started from. `created` in UTC epoch seconds.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

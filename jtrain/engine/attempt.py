@@ -83,6 +83,8 @@ class Attempt:
         self._ended_by_us: set[int] = set()
         self._context: PContext | None = None
         self._store: TCPStore | None = None
+        self.last_step: int | None = None
+        """Rank 0's optimizer step when the attempt ended; None when it had not begun to train."""
         self.table: RankTable | None = None
 
     def start(self) -> None:
@@ -94,9 +96,7 @@ class Attempt:
         listener = socket.create_server(("127.0.0.1", 0), backlog=max(16, 4 * world_size))
         port = listener.getsockname()[1]
         threads = threads_per_rank(os.environ, cpu_count(), world_size)
-        envs = rank_environments(
-            self.spec, self.devices, attempt=self.paths.number, port=port, threads=threads
-        )
+        envs = rank_environments(self.spec, self.devices, attempt=self.paths.number, port=port, threads=threads)
         contexts = {
             rank: (WorkerContext(self._run_root, self.paths.number, rank, rank, world_size, self._resume_from),)
             for rank in range(world_size)
@@ -113,6 +113,12 @@ class Attempt:
         self._store = TCPStore(
             "127.0.0.1", port, world_size, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
         )
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether every rank has reached its program."""
+        table = self.table
+        return table is not None and all(table.row(rank).heartbeat > 0 for rank in range(table.world_size))
 
     @property
     def pids(self) -> dict[int, int]:
@@ -157,6 +163,7 @@ class Attempt:
             self._context.close(signal.SIGKILL, timeout=5)
         self._store = None
         if self.table is not None:
+            self.last_step = self.table.row(0).step or None
             self.table.close()
             self.table = None
 

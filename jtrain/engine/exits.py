@@ -57,7 +57,12 @@ class _Ending:
             return True
         if self.error is None:
             return False
-        is_runtime = self.error.get("type") in ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError")
+        is_runtime = self.error.get("type") in (
+            "RuntimeError",
+            "DistBackendError",
+            "DistNetworkError",
+            "DistStoreError",
+        )
         return is_runtime and bool(_SECONDARY.search(str(self.error.get("message", ""))))
 
     @property
@@ -70,8 +75,8 @@ def explain(
 ) -> Exit:
     """One `Exit` for all ranks.
 
-    `exits` are objects with `rank`, `code` (negative: signal), `time` and `was_ended_by_us`; `errors` the content of the
-    ranks' error files; `oom_kills` how many processes the kernel's memory killer took in this run's control group.
+    `exits` are objects with `rank`, `code` (negative: signal), `time` and `was_ended_by_us`; `errors` the content of
+    the ranks' error files; `oom_kills` how many processes the kernel's memory killer took in this run's control group.
     """
     if was_stopped:
         return Exit("stopped", "stopped as asked")
@@ -109,13 +114,31 @@ def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int) -> Exit:
     step = error.get("step") if error else None
     if error is not None and error.get("exit_code") is not None:
         sentence = f"rank {rank} ended itself with exit code {error['exit_code']} ({error.get('type')})"
-        return Exit("exit", sentence, "let the cell run to its end, or handle the case that makes it exit", rank, code, step, error, others)
+        return Exit(
+            "exit",
+            sentence,
+            "let the cell run to its end, or handle the case that makes it exit",
+            rank,
+            code,
+            step,
+            error,
+            others,
+        )
     if error is not None:
         sentence = f"rank {rank}: {error.get('type')}: {error.get('message')}"
         return Exit("exception", sentence, "", rank, code, step, error, others)
     if code == -signal.SIGKILL and oom_kills:
         sentence = f"rank {rank} was killed because the machine (or its container) ran out of memory"
-        return Exit("memory", sentence, "use a smaller batch, fewer DataLoader workers, or fewer ranks", rank, code, step, None, others)
+        return Exit(
+            "memory",
+            sentence,
+            "use a smaller batch, fewer DataLoader workers, or fewer ranks",
+            rank,
+            code,
+            step,
+            None,
+            others,
+        )
     if code < 0:
         sentence = f"rank {rank} was killed by {_ended_how(code)}"
         return Exit("signal", sentence, _signal_hint(-code), rank, code, step, None, others)
@@ -125,7 +148,10 @@ def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int) -> Exit:
 
 def _signal_hint(number: int) -> str:
     if number == signal.SIGKILL:
-        return "somebody killed it, or memory ran out (see the system log); `%jtrain resume` goes on from the last checkpoint"
+        return (
+            "somebody killed it, or memory ran out (the system log tells); "
+            "`%jtrain resume` goes on from the last checkpoint"
+        )
     if number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE):
         return "a compiled library crashed; the end of its log says where"
     return "`%jtrain resume` goes on from the last checkpoint"

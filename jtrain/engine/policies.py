@@ -24,8 +24,8 @@ class Next:
 def after_attempt(history: Sequence[Exit], max_restarts: int) -> Next:
     """What follows the last of `history` (the exits of this supervisor's attempts, oldest first).
 
-    A failure is retried up to `max_restarts` times, each time twice as long after the last (1 s to 30 s), but not when it
-    came at the same step with the same cause as the one before: that would only repeat it for ever.
+    A failure is retried up to `max_restarts` times, each time twice as long after the last (1 s to 30 s), but not when
+    it came at the same step with the same cause as the one before: that would only repeat it for ever.
     """
     last = history[-1]
     if not last.is_failure:

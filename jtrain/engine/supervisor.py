@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +164,13 @@ class Supervisor:
             "starting",
             attempt=number,
             devices=[device.uuid for device in devices],
-            resume_from=checkpoint,
+            resume_from=checkpoint.name if checkpoint else None,
+            resume_step=checkpoint.step if checkpoint else None,
+            resume_time=checkpoint.time if checkpoint else None,
             reason=f"attempt {number} on {len(devices)} {'GPU' if devices[0].kind != 'cpu' else 'CPU'} rank(s)",
         )
         kills = oom_kills()
-        attempt = Attempt(self.paths, number, self.spec, devices, checkpoint)
+        attempt = Attempt(self.paths, number, self.spec, devices, checkpoint.name if checkpoint else None)
         attempt.start()
         self._catch_signals()
         sampler = SampleThread(attempt.paths.samples, pids=attempt.pids, store_dir=self.store.paths.root)
@@ -178,6 +181,8 @@ class Supervisor:
             sampler.stop()
             _end_orphans()
         exit_ = explain(exits, _errors(attempt), was_stopped=bool(self._wants_stop), oom_kills=oom_kills() - kills)
+        if exit_.step is None:
+            exit_ = replace(exit_, step=attempt.last_step)
         write_atomic(attempt.paths.exit, _to_json(exit_))
         return exit_
 
@@ -304,4 +309,3 @@ def become_detached(root: Path, leave: Callable[[], None] = lambda: None) -> Non
         os.dup2(source, target)
     os.close(nothing)
     os.close(log)
-

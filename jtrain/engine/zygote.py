@@ -34,7 +34,8 @@ _CAN_FORK = sys.platform == "linux"
 def start(root: Path, extra_environment: Mapping[str, str] | None = None) -> None:
     """Start a supervisor for the run at `root`, through this process's zygote when there is one.
 
-    It gets this process's environment (with `extra_environment`) and working directory as they are now. Raises LaunchError.
+    It gets this process's environment (with `extra_environment`) and working directory as they are now.
+    Raises LaunchError.
     """
     environment = {**os.environ, **(extra_environment or {})}
     zygote = _current()
@@ -215,7 +216,7 @@ def _fork_supervisor(message: dict[str, Any], connection: socket.socket) -> dict
     try:
         _become_supervisor(message, connection)
         status = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - a forked child must never return into the helper's loop
         import traceback
 
         traceback.print_exc()
@@ -240,4 +241,3 @@ def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-

@@ -119,6 +119,6 @@ class RunIndex:
         return [_to_summary(row) for row in rows]
 
 
-def _to_summary(row: tuple) -> RunSummary:  # type: ignore[type-arg]
+def _to_summary(row: tuple) -> RunSummary:
     run_id, name, state, reason, created, ended, attempt, tags, notebook = row
     return RunSummary(run_id, name, State(state), reason, created, ended, attempt, json.loads(tags), notebook)

@@ -69,9 +69,7 @@ class ProgressMeter:
             except (OSError, ValueError):
                 return Progress()
         rows = [self._table.row(rank) for rank in range(self._table.world_size)]
-        now = _Snapshot(
-            time.monotonic(), rows[0].micro_step, rows[0].step, sum(row.samples for row in rows)
-        )
+        now = _Snapshot(time.monotonic(), rows[0].micro_step, rows[0].step, sum(row.samples for row in rows))
         self._seen.append(now)
         while len(self._seen) > 2 and now.clock - self._seen[1].clock > _WINDOW_S:
             self._seen.popleft()

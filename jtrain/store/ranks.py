@@ -74,6 +74,10 @@ class RankRow:
 
     __slots__ = ("_base", "_floats", "_integers")
 
+    _base: int
+    _integers: memoryview[int]
+    _floats: memoryview[float]
+
     passed: int
     parked: int
     done: int
@@ -93,7 +97,7 @@ class RankRow:
     loop_started: float
     loss: float
 
-    def __init__(self, integers: memoryview, floats: memoryview, base: int) -> None:
+    def __init__(self, integers: memoryview[int], floats: memoryview[float], base: int) -> None:
         object.__setattr__(self, "_integers", integers)
         object.__setattr__(self, "_floats", floats)
         object.__setattr__(self, "_base", base)

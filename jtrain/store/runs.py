@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,13 +147,13 @@ class RunStore:
             self.index.put(fresh.values())
         return fresh
 
-    def _folders(self) -> list[str]:
+    def _folders(self) -> Sequence[str]:
         try:
             return [name for name in os.listdir(self.paths.runs) if not name.startswith(".")]
         except FileNotFoundError:
             return []
 
-    def _read(self, run_ids: list[str]) -> list[RunSummary]:
+    def _read(self, run_ids: Iterable[str]) -> Sequence[RunSummary]:
         summaries = []
         for run_id in run_ids:
             # A folder that is no run, or was removed meanwhile, doesn't hide the others.

@@ -26,7 +26,7 @@ SCHEDULERS = ("constant", "cosine", "linear", "one_cycle")
 
 
 def as_data(data: Any, what: str) -> Any:
-    """`data` as a dataset or a DataLoader: it is one already, or a tuple of arrays, tensors or frames of equal length."""
+    """`data` as a dataset or a DataLoader: it is one, or a tuple of arrays, tensors or frames of equal length."""
     if isinstance(data, Tensor | np.ndarray) or hasattr(data, "to_numpy"):
         data = (data,)
     if isinstance(data, tuple):
@@ -41,12 +41,13 @@ def as_data(data: Any, what: str) -> Any:
 
 def _as_tensor(item: Any, what: str) -> Tensor:
     """One array as a tensor; float64, which is what NumPy computes in, becomes torch's default type."""
+    array = item if isinstance(item, Tensor) else np.asarray(item)
+    if array.ndim == 0:
+        raise OptionError(f"{what}: a tuple is taken for arrays of equal length, but {item!r} has none")
     try:
-        tensor = item if isinstance(item, Tensor) else torch.from_numpy(np.ascontiguousarray(np.asarray(item)))
+        tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
     except TypeError as error:
         raise OptionError(f"{what}: {type(item).__name__} can't become a tensor: {error}") from error
-    if tensor.ndim == 0:
-        raise OptionError(f"{what}: a tuple is taken for arrays of equal length, but {item!r} has none")
     if tensor.dtype is torch.float64:
         return tensor.to(torch.get_default_dtype())
     return tensor.long() if tensor.dtype in (torch.int8, torch.int16, torch.int32, torch.uint16) else tensor
@@ -147,9 +148,8 @@ def make_scheduler(scheduler: Any, optimizer: Optimizer, total_steps: int | None
 def _named_scheduler(name: str, optimizer: Optimizer, total_steps: int | None) -> LRScheduler:
     if name not in SCHEDULERS:
         close = nearest(name, SCHEDULERS)
-        raise OptionError(
-            f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}" + (f" ({close}?)" if close else "")
-        )
+        hint = f"did you mean {close!r}?" if close else f"there are {', '.join(SCHEDULERS)}"
+        raise OptionError(f"no scheduler is called {name!r}; {hint}")
     if total_steps is None:
         raise OptionError(f"scheduler {name!r} needs data of known length; give a function of the optimizer instead")
     if name == "cosine":

@@ -50,7 +50,12 @@ def test_a_users_own_runtime_error_is_not_taken_for_a_lost_peer() -> None:
 
 @pytest.mark.parametrize(
     ("code", "kills", "cause", "word"),
-    [(-9, 1, "memory", "memory"), (-11, 0, "signal", "SIGSEGV"), (3, 0, "exit", "exit code 3"), (-200, 0, "signal", "200")],
+    [
+        (-9, 1, "memory", "memory"),
+        (-11, 0, "signal", "SIGSEGV"),
+        (3, 0, "exit", "exit code 3"),
+        (-200, 0, "signal", "200"),
+    ],
 )
 def test_deaths_without_an_exception_are_named_as_what_they_are(code: int, kills: int, cause: str, word: str) -> None:
     exit_ = explain([_ended(0, code)], {}, oom_kills=kills)

@@ -90,6 +90,7 @@ def test_engine_and_worker_meet_only_in_files() -> None:
     ],
 )
 def test_the_doors_import_nothing_heavy(program: str) -> None:
-    check = f"{program}\nimport sys\nheavy = {{'torch', 'accelerate', 'matplotlib', 'pandas'}} & set(sys.modules)\nsys.exit(str(heavy) if heavy else 0)"
+    heavy = "{'torch', 'accelerate', 'matplotlib', 'pandas'} & set(sys.modules)"
+    check = f"{program}\nimport sys\nsys.exit(str({heavy}) if {heavy} else 0)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

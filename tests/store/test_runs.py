@@ -31,9 +31,14 @@ def _add(store: RunStore, run_id: str, created: float = 1.0) -> None:
 def test_a_run_that_fails_to_be_built_leaves_nothing(own_store: Path) -> None:
     store = RunStore()
     store.prepare()
-    with pytest.raises(ZeroDivisionError), store.create("brisk-otter-7") as paths:
-        store.write_spec(paths, _spec("brisk-otter-7"))
-        raise ZeroDivisionError
+
+    def build() -> None:
+        with store.create("brisk-otter-7") as paths:
+            store.write_spec(paths, _spec("brisk-otter-7"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        build()
     assert os.listdir(own_store / "runs") == []
 
 

@@ -44,7 +44,8 @@ def launch_cell(
     """Start a run of a cell's body.
 
     `namespace`: the notebook's variables, from which what the cell uses is captured. `first_line`: the number that the
-    body's first line has in its cell. Raises CellSyntaxError, CaptureError, OptionError, DeviceError, StoreError, LaunchError.
+    body's first line has in its cell. Raises CellSyntaxError, CaptureError, OptionError, DeviceError, StoreError,
+    LaunchError.
     """
     cell = parse_cell(source, filename, first_line=first_line)
     code = Source(kind="cell", text=source, filename=filename, first_line=first_line)
@@ -76,7 +77,9 @@ def launch(fn: Callable[..., Any], *args: Any, **options: Any) -> Run:
     return _launch(code, namespace, used, make_options(**options))
 
 
-def launch_script(path: str | Path, argv: tuple[str, ...] = (), options: RunOptions | None = None, text: str | None = None) -> Run:
+def launch_script(
+    path: str | Path, argv: tuple[str, ...] = (), options: RunOptions | None = None, text: str | None = None
+) -> Run:
     """Start a run of a Python script as the main program of every rank.
 
     `text` replaces the file's content (a notebook's cells joined). Raises LaunchError when the file can't be read.
@@ -128,7 +131,11 @@ def _launch(
 def _make_spec(
     run_id: str, code: Source, options: RunOptions, manifest: Manifest, origin: Origin | None, notebook: str
 ) -> RunSpec:
-    seed = options.seed if options.seed is not None else (origin.seed if origin else random.SystemRandom().randrange(2**31))
+    seed = (
+        options.seed
+        if options.seed is not None
+        else (origin.seed if origin else random.SystemRandom().randrange(2**31))
+    )
     return RunSpec(
         id=run_id,
         name=options.name or run_id,
@@ -177,4 +184,3 @@ def _check_devices(options: RunOptions) -> Want:
 def _refuse_platform() -> None:
     if sys.platform == "win32":
         raise LaunchError("jtrain does not run on Windows itself: use it inside WSL (Windows Subsystem for Linux)")
-

@@ -1,0 +1,55 @@
+"""The checkpoints of a run, as its folder shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jtrain.store.files import read_json
+from jtrain.store.paths import RunPaths
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """A checkpoint with a manifest: without one there is no checkpoint. `time` in UTC epoch seconds."""
+
+    name: str
+    folder: Path
+    step: int
+    time: float
+    world_size: int
+    size_bytes: int
+
+
+def list_checkpoints(paths: RunPaths) -> list[CheckpointInfo]:
+    """The run's checkpoints, oldest first; folders without a readable manifest are left out."""
+    try:
+        folders = [folder for folder in paths.checkpoints.iterdir() if not folder.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    found = [info for folder in folders if (info := _read(folder)) is not None]
+    return sorted(found, key=lambda info: (info.time, info.step, info.name))
+
+
+def newest_checkpoint(paths: RunPaths) -> CheckpointInfo | None:
+    """The newest checkpoint, or None."""
+    found = list_checkpoints(paths)
+    return found[-1] if found else None
+
+
+def _read(folder: Path) -> CheckpointInfo | None:
+    try:
+        manifest = read_json(folder / MANIFEST)
+        files = manifest["files"]
+        return CheckpointInfo(
+            name=folder.name,
+            folder=folder,
+            step=int(manifest["step"]),
+            time=float(manifest["time"]),
+            world_size=int(manifest["world_size"]),
+            size_bytes=sum(int(entry["size_bytes"]) for entry in files.values()),
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
