@@ -62,7 +62,8 @@ def plan_cell(source: str, namespace: Mapping[str, object], options: RunOptions,
 def launch(fn: Callable[..., Any], *args: Any, **options: Any) -> Run:
     """Start a run of `fn(*args)` on every rank; `run.result()` waits and gives rank 0's return value.
 
-    Keyword arguments are run options (`nproc=2`, `precision="bf16"`, …); `kwargs={...}` passes keyword arguments to `fn`.
+    Keyword arguments are run options (`nproc=2`, `precision="bf16"`, …); `kwargs={...}` passes keyword arguments to
+    `fn`.
     A function with a parameter named `run` that isn't filled gets the worker's handle.
     """
     kwargs = options.pop("kwargs", {})
@@ -157,7 +158,7 @@ def _make_spec(
 
 
 def _split_secrets(options: RunOptions) -> tuple[RunOptions, dict[str, str]]:
-    """The options as they may be written down, and the secrets in `--env`, which only travel in the run's environment."""
+    """The options as they may be written down, and the secrets in `--env`, which only travel in the environment."""
     secrets = {name: value for name, value in options.env.items() if is_secret(name)}
     open_ = {name: value for name, value in options.env.items() if name not in secrets}
     return options.model_copy(update={"env": open_}), secrets

@@ -198,7 +198,7 @@ class Run:
         return self.state
 
     def pause(self) -> None:
-        """Ask the run to write a checkpoint at its next batch and end; `resume` goes on. Nothing happens to a run at rest."""
+        """Ask the run to write a checkpoint at its next batch and end; `resume` goes on. A run at rest stays as it is."""
         if not self.is_at_rest:
             self._ask("pause")
 

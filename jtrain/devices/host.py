@@ -14,6 +14,8 @@ from jtrain.devices.cgroups import ControlGroups, CpuLimit
 from jtrain.domain.devices import HostSample, Reading, missing
 
 _TOO_SOON = "CPU use needs two readings some time apart"
+_SHORTEST_S = 0.1
+"""CPU seconds between two readings from which on their difference means something: the system counts in 0.01 s."""
 
 
 def cpu_count(groups: ControlGroups | None = None) -> int:
@@ -94,7 +96,7 @@ class CpuUse:
             self._last = now or last
             return missing("the system's CPU times can't be read")
         busy, available = now[0] - last[0], now[1] - last[1]
-        if available <= 0:
+        if available < _SHORTEST_S:
             return missing(_TOO_SOON)
         self._last = now
         return Reading(round(min(100.0, max(0.0, 100.0 * busy / available)), 1))

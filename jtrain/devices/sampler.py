@@ -115,6 +115,7 @@ class SampleThread:
         self._path = path
         self._interval_s = interval_s
         self._sampler = Sampler(store_dir or path.parent, pids, only=only)
+        self._clock = time.monotonic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jtrain-samples", daemon=True)
 
@@ -141,18 +142,18 @@ class SampleThread:
         signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
         )
-        due = time.monotonic()
+        due = self._clock()
         try:
             while not self._stop.is_set():
-                self._append(self._sampler.sample())
-                late_s = time.monotonic() - due
-                due += self._interval_s * (1 + max(0, late_s // self._interval_s))
-                self._stop.wait(max(0.0, due - time.monotonic()))
+                self._take()
+                late_s = self._clock() - due
+                due += self._interval_s * (1 + late_s // self._interval_s)
+                self._stop.wait(max(0.0, due - self._clock()))
         finally:
             self._sampler.close()
 
-    def _append(self, sample: Sample) -> None:
-        line = json.dumps(sample.to_json(), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    def _take(self) -> None:
+        line = json.dumps(self._sampler.sample().to_json(), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
         try:
             with open(self._path, "ab", buffering=0) as file:
                 start = file.tell()

@@ -1,0 +1,137 @@
+"""A real JupyterLab, a real Chromium."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+_READY = """async () => {
+    const app = jupyterapp;
+    const pause = () => new Promise(resolve => setTimeout(resolve, 100));
+    await app.restored;
+    for (let i = 0; i < 300 && !app.shell.currentWidget?.sessionContext; i++) await pause();
+    const widget = app.shell.currentWidget;
+    await widget.context.ready;
+    await widget.sessionContext.ready;
+    const kernel = widget.sessionContext.session.kernel;
+    await kernel.info;
+    for (let i = 0; i < 300 && kernel.status !== 'idle'; i++) await pause();
+}"""
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab whose root folder is `root`."""
+
+    url: str
+    token: str
+    root: Path
+
+    def write(self, name: str, *cells: str) -> None:
+        """Put a notebook of code cells into the root folder."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.root / name)
+
+    def open(self, page: Page, name: str) -> None:
+        """Open the notebook `name` and wait until its kernel is idle."""
+        page.goto(f"{self.url}/lab/tree/{name}?token={self.token}&reset")
+        page.wait_for_function("() => window.jupyterapp")
+        page.evaluate(_READY)
+
+    def run_all(self, page: Page) -> None:
+        """Run all cells of the notebook; returns at once."""
+        page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells'); }")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, own_store: Path) -> Iterator[Lab]:
+    root = tmp_path / "notebooks"
+    root.mkdir()
+    settings = tmp_path / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
+    log = open(tmp_path / "server.log", "wb")  # noqa: SIM115 - closed below, after the server
+    server = subprocess.Popen(
+        [
+            sys.executable,
+            *("-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
+            f"--ServerApp.port={port}",
+            "--ServerApp.ip=127.0.0.1",
+            "--ServerApp.port_retries=0",
+            f"--IdentityProvider.token={token}",
+            f"--ServerApp.root_dir={root}",
+            f"--LabApp.workspaces_dir={tmp_path / 'workspaces'}",
+            f"--LabApp.user_settings_dir={tmp_path / 'settings'}",
+        ],
+        env={**os.environ, **folders, "IPYTHONDIR": str(tmp_path / "ipython")},
+        stdout=log,
+        stderr=log,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_for(f"{url}/api/status?token={token}", server)
+        yield Lab(url, token, root)
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        log.close()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert server.poll() is None, "JupyterLab ended at once"
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError("JupyterLab did not start")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        path = os.environ.get("JTRAIN_CHROMIUM") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=_CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    yield page
+    context.close()
