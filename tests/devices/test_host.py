@@ -94,7 +94,11 @@ def test_a_container_that_sees_only_its_branch_finds_its_limits(tmp_path: Path) 
         (V2, "0::/gone", {}),
         (V2, "0::/../../etc", {"memory.max": "max", "memory.current": "1", "cpu.max": "max 100000"}),
         (V2, "0::/", {"memory.max": "many", "memory.current": "", "cpu.max": "100000 0"}),
-        (V1, "4:memory:/", {"memory/memory.limit_in_bytes": str((1 << 63) - 4096), "memory/memory.usage_in_bytes": "1"}),
+        (
+            V1,
+            "4:memory:/",
+            {"memory/memory.limit_in_bytes": str((1 << 63) - 4096), "memory/memory.usage_in_bytes": "1"},
+        ),
     ],
 )
 def test_without_a_readable_limit_there_is_none(

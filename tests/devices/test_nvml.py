@@ -43,7 +43,12 @@ def test_readings_come_with_their_units(simulate: SetState) -> None:
     simulate(GPU)
     source = opened()
     [device], [sample] = source.devices(), read(source)
-    assert (device.kind, device.index, device.name, device.memory_total_bytes) == ("gpu", "0", "NVIDIA Test 9000", 4 << 30)
+    assert (device.kind, device.index, device.name, device.memory_total_bytes) == (
+        "gpu",
+        "0",
+        "NVIDIA Test 9000",
+        4 << 30,
+    )
     assert [sample.load_percent.value, sample.temperature_celsius.value, sample.power_watts.value] == [40, 51, 90.5]
     assert (sample.memory_used_bytes.value, str(sample.memory_total_bytes)) == (1 << 30, "4 GiB")
     assert sample.uuid == device.uuid
