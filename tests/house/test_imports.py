@@ -31,6 +31,8 @@ FLOORS = {
     "jtrain.devices": 2,
     "jtrain.domain": 1,
     "jtrain.options": 0,
+    "jtrain.optionline": 0,
+    "jtrain.optiontable": 0,
     "jtrain.errors": 0,
 }
 ALLOWED_UPWARDS = {("jtrain.engine.attempt", "jtrain.worker.main")}
