@@ -30,6 +30,9 @@ from jtrain.domain.devices import SIMULATED_PREFIX
 _GIB = 1 << 30
 _DEFAULT_MEMORY_BYTES = 24 * _GIB
 _DEMO_WAVE_S = 47.0
+_NO_PROCESS = 2**22 + 1
+"""A process id above the largest that Linux gives."""
+
 _SLICES_FROM = 1000
 """Handles are numbers: GPU `i` is `i + 1`, slice `j` of it is `1000 * (i + 1) + j + 1`."""
 
@@ -52,9 +55,12 @@ def read_state(setting: str, now: float) -> dict[str, Any]:
 def _demo_gpu(index: int, now: float) -> dict[str, Any]:
     wave = math.sin(2 * math.pi * now / _DEMO_WAVE_S + index)
     load = max(0.0, min(100.0, 62 + 34 * wave + 6 * math.sin(3 * now + 2 * index)))
+    memory = int(_DEFAULT_MEMORY_BYTES * (0.45 + 0.1 * index % 0.4 + 0.05 * wave))
     return {
         "load": int(load),
-        "memory_used": int(_DEFAULT_MEMORY_BYTES * (0.45 + 0.1 * index % 0.4 + 0.05 * wave)),
+        "memory_used": memory,
+        # Drawing keeps no run away from a GPU, so that runs can be queued on these.
+        "graphics_processes": [{"pid": _NO_PROCESS, "memory": memory}],
         "temperature": int(41 + 0.3 * load),
         "power": 60 + 2.4 * load,
     }
