@@ -198,7 +198,7 @@ class Run:
         return self.state
 
     def pause(self) -> None:
-        """Ask the run to write a checkpoint at its next batch and end; `resume` goes on. A run at rest stays as it is."""
+        """Ask the run for a checkpoint at its next batch, and to end; `resume` goes on. A run at rest stays as it is."""
         if not self.is_at_rest:
             self._ask("pause")
 
@@ -286,6 +286,7 @@ def _worker_error(run: Run, exit_: dict[str, Any] | None) -> WorkerError:
         frames=error.get("frames", []),
         next_step=exit_.get("next_step", ""),
         others=list(exit_.get("others", ())),
+        sources={run.spec.source.filename: (run.spec.source.first_line, run.spec.source.text)},
     )
 
 

@@ -210,7 +210,11 @@ class Supervisor:
         if time.monotonic() >= self._next_checkpoint:
             self._wants_checkpoint = True
             self._schedule_checkpoint()
-        if table is None or self._was_told_to_pause or not table.is_served():
+        if table is None or not table.is_served():
+            return
+        if self._was_told_to_pause:
+            if table.is_refused:
+                self._go_on_unpaused()
             return
         if self._wants_pause:
             self._was_told_to_pause = True
@@ -218,6 +222,11 @@ class Supervisor:
         elif self._wants_checkpoint:
             self._wants_checkpoint = False
             table.set_request(Request.CHECKPOINT)
+
+    def _go_on_unpaused(self) -> None:
+        """The ranks stood still but could not write their checkpoint: they train on rather than lose what they have."""
+        self._wants_pause, self._was_told_to_pause = "", False
+        self._write("running", reason="not paused: the checkpoint could not be written (see the log)")
 
     def _schedule_checkpoint(self) -> None:
         every_s = self.spec.options.checkpoint_every_s

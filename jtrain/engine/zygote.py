@@ -159,9 +159,12 @@ def _forget(why: str) -> None:
 
 
 @atexit.register
-def _close_at_exit() -> None:
+def close_for_kernel() -> None:
+    """End this process's zygote; runs that it started go on. Called at the process's end too."""
+    global _zygote
     if (zygote := _current()) is not None:
         zygote.close()
+    _zygote = None
 
 
 def _working_directory() -> str:

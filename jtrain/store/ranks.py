@@ -45,6 +45,7 @@ _INTEGERS = (
     "num_batches",
     "samples",
     "served",
+    "refused",
     "pid",
     "loop_micro_step",
     "loop_samples",
@@ -90,6 +91,7 @@ class RankRow:
     num_batches: int
     samples: int
     served: int
+    refused: int
     pid: int
     loop_micro_step: int
     loop_samples: int
@@ -180,6 +182,12 @@ class RankTable:
             raise RuntimeError(f"the ranks have not answered {self.request.name} yet")
         number = (self._integers[_REQUEST_CELL] >> 8) + 1
         self._integers[_REQUEST_CELL] = number << 8 | request
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the ranks agreed on the pending wish but could not fulfil it (a pause whose checkpoint failed)."""
+        wish = self._integers[_REQUEST_CELL]
+        return bool(wish & 0xFF) and any(row.refused == wish for row in self._rows)
 
     def is_served(self) -> bool:
         """Whether no wish is pending, or every living rank has begun to fulfil it."""

@@ -31,6 +31,7 @@ FLOORS = {
     "jtrain.devices": 2,
     "jtrain.domain": 1,
     "jtrain.options": 0,
+    "jtrain.traceback_view": 0,
     "jtrain.optionline": 0,
     "jtrain.optiontable": 0,
     "jtrain.errors": 0,

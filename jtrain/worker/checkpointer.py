@@ -1,0 +1,198 @@
+"""Writes and reads checkpoints: files aside, synced, verified by a manifest, renamed.
+
+A later version may write in the background; callers only know `save`, `load` and the names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import xxhash
+
+import jtrain
+from jtrain.domain.checkpoints import FORMAT_VERSION, MANIFEST, FileEntry, Manifest, Position
+from jtrain.errors import CheckpointError
+from jtrain.store.files import sync_folder, write_atomic
+from jtrain.store.paths import RunPaths
+
+_SHARED = "shared.pt"
+_CHUNK_BYTES = 8 * 1024 * 1024
+
+
+class Group(Protocol):
+    """The ranks together."""
+
+    rank: int
+    size: int
+
+    def all_agree(self, is_fine: bool) -> bool:
+        """Whether every rank says that it is fine; waits for all of them."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint's content: what all ranks share, and this rank's own."""
+
+    position: Position
+    shared: dict[str, Any]
+    own: dict[str, Any]
+
+
+class Checkpointer:
+    """The checkpoints of one run, as one of its ranks sees them. `save` and `load` are called by all ranks together."""
+
+    def __init__(self, paths: RunPaths, group: Group, keep: int) -> None:
+        self.paths = paths
+        self._group = group
+        self._keep = keep
+
+    def save(self, position: Position, shared: Mapping[str, Any] | None, own: Mapping[str, Any]) -> str:
+        """Write a checkpoint and return its name. `shared` is only looked at on rank 0.
+
+        Raises CheckpointError on all ranks when any of them could not write; the checkpoints there were are untouched.
+        """
+        name = position.name
+        aside = self.paths.checkpoints / f".partial-{name}"
+        problem = self._attempt(lambda: self._open(aside))
+        self._agree(problem, aside)
+        problem = self._attempt(lambda: self._write_own(aside, shared, own))
+        self._agree(problem, aside)
+        problem = self._attempt(lambda: self._publish(aside, name, position))
+        self._agree(problem, aside)
+        return name
+
+    def _attempt(self, action: Any) -> OSError | None:
+        try:
+            action()
+        except OSError as error:
+            return error
+        except RuntimeError as error:  # torch's writer wraps the system's error in one of its own
+            return OSError(errno.EIO, str(error).splitlines()[0])
+        return None
+
+    def _agree(self, problem: OSError | None, aside: Path) -> None:
+        if self._group.all_agree(problem is None):
+            return
+        if self._group.rank == 0:
+            shutil.rmtree(aside, ignore_errors=True)
+        why = f"{problem.strerror or problem} ({self.paths.checkpoints})" if problem else "another rank could not write"
+        raise CheckpointError(f"the checkpoint could not be written: {why}")
+
+    def _open(self, aside: Path) -> None:
+        if self._group.rank == 0:
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+
+    def _write_own(self, aside: Path, shared: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
+        _save(dict(own), aside / _own_file(self._group.rank))
+        if self._group.rank == 0:
+            _save(dict(shared or {}), aside / _SHARED)
+
+    def _publish(self, aside: Path, name: str, position: Position) -> None:
+        if self._group.rank != 0:
+            return
+        manifest = Manifest(
+            run_id=self.paths.id,
+            step=position.step,
+            time=time.time(),
+            world_size=self._group.size,
+            position=position,
+            files={path.name: _entry(path) for path in sorted(aside.iterdir())},
+            versions={"jtrain": jtrain.__version__, "torch": torch.__version__},
+        )
+        write_atomic(aside / MANIFEST, manifest.model_dump_json(indent=1))
+        final = self.paths.checkpoints / name
+        if final.exists():
+            old = self.paths.checkpoints / f".replaced-{name}"
+            shutil.rmtree(old, ignore_errors=True)
+            os.rename(final, old)
+        os.rename(aside, final)
+        sync_folder(self.paths.checkpoints)
+        self._retain(name)
+
+    def _retain(self, newest: str) -> None:
+        """Remove what is older than the newest `keep`, now that a newer good one is there."""
+        for rest in self.paths.checkpoints.glob(".replaced-*"):
+            shutil.rmtree(rest, ignore_errors=True)
+        for folder in self._newest_first()[self._keep :]:
+            if folder.name != newest:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _newest_first(self) -> list[Path]:
+        folders = [folder for folder in self.paths.checkpoints.glob("step-*") if (folder / MANIFEST).exists()]
+        return sorted(folders, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns, reverse=True)
+
+    def load(self, name: str) -> tuple[Loaded, str, list[str]]:
+        """The checkpoint `name`, or the newest good one if that is damaged; its name, and what was wrong with others.
+
+        Raises CheckpointError when none is good, or when it was written by another number of ranks.
+        """
+        folders = self._newest_first()
+        wanted = self.paths.checkpoints / name
+        candidates = [wanted, *(folder for folder in folders if folder != wanted)]
+        problems: list[str] = []
+        for folder in candidates:
+            problem = self._find_problem(folder)
+            if self._group.all_agree(problem is None):
+                return self._read(folder), folder.name, problems
+            problems.append(problem or f"{folder.name}: another rank's part is damaged")
+        raise CheckpointError(f"run {self.paths.id} has no checkpoint that can be used: {'; '.join(problems)}")
+
+    def _find_problem(self, folder: Path) -> str | None:
+        try:
+            manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+        except (OSError, ValueError) as error:
+            return f"{folder.name}: its manifest is missing or damaged ({type(error).__name__})"
+        if manifest.format > FORMAT_VERSION:
+            return f"{folder.name}: it was written by a newer jtrain (format {manifest.format})"
+        if manifest.world_size != self._group.size:
+            raise CheckpointError(
+                f"checkpoint {folder.name} was written by {manifest.world_size} rank(s) and this run has "
+                f"{self._group.size}; start it with --nproc {manifest.world_size} (or as many --gpus)"
+            )
+        for file in (_SHARED, _own_file(self._group.rank)):
+            entry = manifest.files.get(file)
+            path = folder / file
+            if entry is None or not path.exists() or path.stat().st_size != entry.size_bytes:
+                return f"{folder.name}: {file} is missing or has another size"
+            if _digest(path) != entry.digest:
+                return f"{folder.name}: {file} has been changed (its checksum differs)"
+        return None
+
+    def _read(self, folder: Path) -> Loaded:
+        manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+        shared = torch.load(folder / _SHARED, map_location="cpu", weights_only=True)
+        # Registered objects may hold anything; the file is this user's own, and its checksum was right.
+        own = torch.load(folder / _own_file(self._group.rank), map_location="cpu", weights_only=False)
+        return Loaded(manifest.position, shared, own)
+
+
+def _own_file(rank: int) -> str:
+    return f"rank-{rank}.pt"
+
+
+def _save(content: dict[str, Any], path: Path) -> None:
+    with open(path, "wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(path: Path) -> str:
+    state = xxhash.xxh3_128()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            state.update(chunk)
+    return state.hexdigest()
+
+
+def _entry(path: Path) -> FileEntry:
+    return FileEntry(size_bytes=path.stat().st_size, digest=_digest(path))

@@ -1,0 +1,287 @@
+"""Batches that are the same whatever was interrupted.
+
+A batch is a function of (seed, epoch, number): which samples are in it, and every random number drawn while they are
+fetched. The order comes from samplers seeded by (seed, epoch) alike on all ranks. Fetching runs under generators seeded
+by the batch's own stamp, in whichever process it happens, and leaves the model's generators alone. So neither the number
+of DataLoader workers nor prefetching nor a resume changes a batch, and going on at batch k costs no fetching.
+
+The sharding over ranks, the move to the device and the look-ahead are Accelerate's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import Accelerator
+from accelerate.data_loader import BatchSamplerShard, DataLoaderShard, IterableDatasetShard
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+)
+
+from jtrain.worker.randomness import Stream, mix, seeded
+
+_SEEDABLE = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
+_ORDER, _LOADER, _FETCH, _COLLATE, _ITERABLE = range(5)
+"""Which use of the seed: each gets numbers of its own."""
+
+
+class Stamp(NamedTuple):
+    """What a batch's random numbers depend on."""
+
+    seed: int
+    epoch: int
+    number: int
+
+
+class StampedIndices(list[int]):
+    """The indices of a batch, with its stamp; travels to DataLoader workers as it is."""
+
+    stamp: Stamp
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restamp, (list(self), tuple(self.stamp))
+
+
+def _restamp(indices: list[int], stamp: tuple[int, int, int]) -> StampedIndices:
+    stamped = StampedIndices(indices)
+    stamped.stamp = Stamp(*stamp)
+    return stamped
+
+
+class _StampedSamples(list[Any]):
+    """The samples of a batch on their way to the function that joins them."""
+
+    stamp: Stamp
+
+
+class SeededCollate:
+    """A user's `collate_fn`, run under generators seeded by the batch's stamp."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self.collate = collate
+
+    def __call__(self, samples: Any) -> Any:
+        stamp = getattr(samples, "stamp", None)
+        if stamp is None:
+            return self.collate(samples)
+        with seeded(mix(_COLLATE, *stamp)):
+            return self.collate(list(samples))
+
+
+class SeededDataset(Dataset[Any]):
+    """A map-style dataset whose batches are fetched under generators seeded by their stamp. Looks like the original."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[index]
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        stamp = getattr(indices, "stamp", None)
+        with seeded(mix(_FETCH, *stamp)) if stamp is not None else contextlib.nullcontext():
+            fetch = getattr(self.dataset, "__getitems__", None)
+            plain = list(indices)
+            samples = fetch(plain) if fetch is not None else [self.dataset[index] for index in plain]
+        if stamp is not None and type(samples) is list:
+            samples = _StampedSamples(samples)
+            samples.stamp = stamp
+        return samples
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "dataset":
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+
+class StampingSampler:
+    """The batches of one rank, stamped; can start at batch `start` of an epoch."""
+
+    def __init__(self, inner: BatchSamplerShard, seed: int) -> None:
+        self.inner = inner
+        self.seed = seed
+        self.epoch = 0
+        self.start = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch, and with it the order, of the next iteration."""
+        self.epoch = epoch
+        order = mix(_ORDER, self.seed, epoch)
+        for sampler in _chain(self.inner):
+            if isinstance(sampler, _SEEDABLE):
+                sampler.generator = torch.Generator().manual_seed(order)
+            elif hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Iterator[StampedIndices]:
+        start, self.start = self.start, 0
+        epoch = self.epoch
+        for number, indices in enumerate(self._ordered(epoch)):
+            if number >= start:
+                yield _restamp(list(indices), (self.seed, epoch, number))
+
+    def _ordered(self, epoch: int) -> Iterable[list[int]]:
+        """The inner batches; a sampler of unknown kind draws its random numbers from a stream of its own."""
+        known = (*_SEEDABLE, SequentialSampler, BatchSampler, BatchSamplerShard)
+        if all(type(sampler) in known for sampler in _chain(self.inner)):
+            yield from self.inner
+            return
+        stream = Stream(mix(_ORDER, self.seed, epoch))
+        with stream:
+            iterator = iter(self.inner)
+        while True:
+            with stream:
+                try:
+                    indices = next(iterator)
+                except StopIteration:
+                    return
+            yield indices
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+def _chain(sampler: Any) -> Iterator[Any]:
+    """A sampler and those it wraps."""
+    while sampler is not None:
+        yield sampler
+        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+
+
+class Feed:
+    """A prepared loader: iterates an epoch from any batch on."""
+
+    def __init__(self, loader: Any, seed: int) -> None:
+        self.loader = loader
+        self.seed = seed
+        sampler = getattr(loader, "batch_sampler", None)
+        self._sampler = sampler if isinstance(sampler, StampingSampler) else None
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs of this loader have been begun and left."""
+        return self.loader.iteration
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self.loader.iteration = epoch
+
+    def num_batches(self) -> int:
+        """Batches of an epoch on this rank; 0 when that is unknown."""
+        try:
+            return len(self.loader)
+        except TypeError:
+            return 0
+
+    def iterate(self, start: int) -> Iterator[Any]:
+        """The batches of the current epoch from number `start`; the epoch is over when this ends or is left."""
+        epoch = self.epoch
+        _seed_loader(self.loader, mix(_LOADER, self.seed, epoch))
+        try:
+            if self._sampler is not None:
+                self._sampler.start = start
+                yield from self.loader
+            else:
+                yield from self._replay(start, epoch)
+        finally:
+            self.epoch = epoch + 1
+            references = self.loader.gradient_state.dataloader_references
+            if self.loader in references:  # left in the middle: Accelerate still thinks that it is inside
+                self.loader.end()
+
+    def _replay(self, start: int, epoch: int) -> Iterator[Any]:
+        """An iterable's batches: the first `start` are fetched again and dropped, with the same random numbers."""
+        stream = Stream(mix(_ITERABLE, self.seed, epoch))
+        with stream:
+            iterator = iter(self.loader)
+        number = 0
+        while True:
+            with stream:
+                try:
+                    batch = next(iterator)
+                except StopIteration:
+                    return
+            if number >= start:
+                yield batch
+            number += 1
+
+
+def _seed_loader(loader: Any, seed: int) -> None:
+    generator = getattr(loader, "generator", None)
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(seed)
+
+
+def prepare_loader(loader: DataLoader[Any], accelerator: Accelerator, seed: int) -> DataLoaderShard:
+    """The same loader for this rank: its share of the batches, on its device, repeatable. Keeps all its settings."""
+    shared = {
+        "num_workers": loader.num_workers,
+        "collate_fn": loader.collate_fn,
+        "pin_memory": loader.pin_memory,
+        "timeout": loader.timeout,
+        "worker_init_fn": loader.worker_init_fn,
+        "multiprocessing_context": loader.multiprocessing_context,
+        "prefetch_factor": loader.prefetch_factor,
+        "persistent_workers": loader.persistent_workers,
+        "generator": torch.Generator().manual_seed(mix(_LOADER, seed)),
+        "device": accelerator.device if accelerator.device_placement else None,
+        "rng_types": None,
+    }
+    if isinstance(loader.dataset, IterableDataset):
+        prepared = _prepare_iterable(loader, accelerator, shared)
+    elif loader.batch_sampler is None:
+        prepared = accelerator.prepare_data_loader(loader)
+    else:
+        dataset, is_plain = loader.dataset, loader.collate_fn is default_collate
+        if not (is_plain and type(dataset) is TensorDataset):  # which draws no random numbers
+            dataset = SeededDataset(dataset)
+        if not is_plain:
+            shared["collate_fn"] = SeededCollate(loader.collate_fn)
+        shard = BatchSamplerShard(
+            loader.batch_sampler,
+            num_processes=accelerator.num_processes,
+            process_index=accelerator.process_index,
+            split_batches=accelerator.split_batches,
+            even_batches=accelerator.even_batches,
+        )
+        prepared = DataLoaderShard(
+            dataset, batch_sampler=StampingSampler(shard, seed), _drop_last=loader.drop_last, **shared
+        )
+    prepared._is_accelerate_prepared = True
+    return prepared
+
+
+def _prepare_iterable(loader: DataLoader[Any], accelerator: Accelerator, shared: dict[str, Any]) -> DataLoaderShard:
+    dataset: Any = loader.dataset
+    if accelerator.num_processes > 1:
+        dataset = IterableDatasetShard(
+            dataset,
+            batch_size=loader.batch_size or 1,
+            drop_last=loader.drop_last,
+            num_processes=accelerator.num_processes,
+            process_index=accelerator.process_index,
+            split_batches=accelerator.split_batches,
+        )
+    return DataLoaderShard(
+        dataset, batch_size=loader.batch_size, drop_last=loader.drop_last, _drop_last=loader.drop_last, **shared
+    )

@@ -1,0 +1,189 @@
+"""`run` inside a cell: one rank's handle on its run."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from jtrain.domain.spec import RunSpec
+from jtrain.domain.worker import WorkerContext
+from jtrain.store.files import append_line
+from jtrain.store.paths import AttemptPaths, RunPaths
+from jtrain.store.ranks import RankTable
+from jtrain.worker.checkpointer import Checkpointer
+from jtrain.worker.loop import Loop
+from jtrain.worker.recorder import Recorder
+from jtrain.worker.state import check_registrable
+
+
+class Config(dict[str, Any]):
+    """The run's configuration: `run.config["lr"]` or `run.config.lr`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self[name]
+        except KeyError:
+            raise AttributeError(f"the config has no {name!r}; it has {', '.join(self) or 'nothing'}") from None
+        return Config(value) if isinstance(value, dict) else value
+
+
+class WorkerRun:
+    """One rank's handle. `rank` and `world_size` are global; `config` is what `--config` and `--set` gave."""
+
+    def __init__(self, context: WorkerContext, spec: RunSpec, paths: RunPaths, table: RankTable) -> None:
+        self.id = spec.id
+        self.rank = context.rank
+        self.local_rank = context.local_rank
+        self.world_size = context.world_size
+        self.config = Config(spec.config)
+        self._spec = spec
+        self._paths = paths
+        self._attempt: AttemptPaths = paths.attempt(context.attempt)
+        self._accelerator: Accelerator | None = None
+        self._checkpointer: Checkpointer | None = None
+        self.recorder = Recorder(
+            self._attempt.metrics(self.rank), on_notice=lambda sentence: self.notify("warning", sentence)
+        )
+        options = spec.options
+        self.loop = Loop(
+            lambda: self.accelerator,
+            table,
+            self.rank,
+            seed=spec.seed,
+            checkpointer=self._make_checkpointer,
+            recorder=self.recorder,
+            notify=self.notify,
+            resume_from=context.resume_from,
+            clip_grad=options.clip_grad,
+            every_steps=options.checkpoint_every_steps,
+        )
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """A configured `accelerate.Accelerator`, made at first use: precision, accumulation and devices are the run's."""
+        if self._accelerator is None:
+            self._accelerator = Accelerator()
+        return self._accelerator
+
+    def _make_checkpointer(self) -> Checkpointer:
+        if self._checkpointer is None:
+            self._checkpointer = Checkpointer(self._paths, _Ranks(self), self._spec.options.keep)
+        return self._checkpointer
+
+    # The loop --------------------------------------------------------------------------------------------------
+
+    def prepare(self, *objects: Any) -> Any:
+        """Models, optimizers, schedulers and DataLoaders made ready for this rank, in the order given.
+
+        As `Accelerator.prepare`; besides, the order and content of a loader's batches become a function of the run's seed,
+        so that a resumed run goes on with exactly the batches that were left.
+        """
+        return self.loop.prepare(*objects)
+
+    def batches(self, loader: Any, epochs: int = 1) -> Iterator[Any]:
+        """This rank's batches of `loader`, `epochs` times over, on its device.
+
+        Between two batches the run can be paused and checkpoints are written. On resuming, calls that were done yield
+        nothing, and the one that was interrupted goes on after its last batch. Inside the body of another `batches` loop
+        (validation) it only yields.
+        """
+        if not isinstance(epochs, int) or epochs < 0:
+            raise ValueError(f"epochs is a number from 0 on, not {epochs!r}")
+        return self.loop.batches(loader, epochs)
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """0 to `count` - 1, for an outer loop around `batches`; a resumed run begins with the epoch it was in."""
+        return self.loop.epochs(count)
+
+    def step(self, loss: torch.Tensor) -> None:
+        """Backward with accumulation; then clip, optimizer, scheduler, zero the gradients, and log `loss`."""
+        self.loop.step(loss)
+
+    @property
+    def should_stop(self) -> bool:
+        """For loops without `batches`: read it once per step on all ranks. True when all of them should leave the loop
+        now, because the run is being paused; the checkpoint has been written then."""
+        return self.loop.should_stop()
+
+    @property
+    def global_step(self) -> int:
+        """Optimizer steps so far."""
+        return self.loop.position.step
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the current `batches` or `epochs` loop, from 0."""
+        position = self.loop.position
+        return position.epoch if position.outer is None else position.outer
+
+    # What it says ----------------------------------------------------------------------------------------------
+
+    def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
+        """Record metrics: `run.log(loss=loss)` or `run.log({"val/accuracy": a})`, at `step` (default: `global_step`).
+
+        Values are numbers or tensors of one element, on any device; the device isn't waited for. While a resumed cell is on
+        its way back to its checkpoint nothing is recorded: it was the first time. Raises TypeError or ValueError naming the
+        metric.
+        """
+        if self.loop.is_replaying:
+            return
+        at = self.loop.position.step if step is None else step
+        for group in (values, named) if values else (named,):
+            for name, value in group.items():
+                self.recorder.log(name, value, at)
+
+    def print(self, *values: Any, **options: Any) -> None:
+        """`print` on rank 0 only."""
+        if self.rank == 0:
+            builtins.print(*values, **options)
+
+    def notify(self, level: str, text: str) -> None:
+        """A notice for whoever watches the run; also printed to this rank's log."""
+        builtins.print(f"jtrain: {text}", flush=True)
+        record = {"time": time.time(), "level": level, "text": text}
+        try:
+            append_line(self._attempt.notices(self.rank), record)
+        except OSError as error:
+            builtins.print(f"jtrain: (the notice above could not be kept: {error})", flush=True)
+
+    # Checkpoints -----------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> str | None:
+        """Write a checkpoint now and return its name; all ranks must call it. None when it could not be written."""
+        return self.loop.checkpoint()
+
+    def register(self, name: str, value: Any) -> Any:
+        """Make `value` part of the checkpoints: an object with `state_dict` and `load_state_dict`, or a list, dict, set or
+        deque, which is filled in place. Call it before the loop. Returns `value`."""
+        check_registrable(name, value)
+        if name in self.loop.state.registered:
+            raise ValueError(f"{name!r} is registered already")
+        self.loop.state.registered[name] = value
+        return value
+
+    def __reduce__(self) -> Any:
+        raise TypeError("run is this rank's own and can't be sent to another process or saved")
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}: rank {self.rank} of {self.world_size}>"
+
+
+class _Ranks:
+    """All ranks, for the checkpointer."""
+
+    def __init__(self, run: WorkerRun) -> None:
+        self.rank = run.rank
+        self.size = run.world_size
+        self._run = run
+
+    def all_agree(self, is_fine: bool) -> bool:
+        if self.size == 1:
+            return is_fine
+        accelerator = self._run.accelerator
+        flag = torch.tensor([int(is_fine)], device=accelerator.device)
+        return int(accelerator.reduce(flag, "sum").item()) == self.size

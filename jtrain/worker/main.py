@@ -1,0 +1,238 @@
+"""A rank's first and last lines."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import ctypes
+import linecache
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+
+from jtrain.capture.results import pack_result
+from jtrain.capture.unpack import unpack
+from jtrain.domain.spec import RunSpec, Source
+from jtrain.domain.worker import EXIT_FAILED, EXIT_FINISHED, EXIT_PAUSED, WorkerContext
+from jtrain.errors import CaptureError, nearest
+from jtrain.store.paths import AttemptPaths, RunPaths
+from jtrain.store.ranks import RankTable
+from jtrain.worker.failure import Frames, describe, exit_record, write_record
+from jtrain.worker.handle import WorkerRun
+from jtrain.worker.loop import Paused
+from jtrain.worker.randomness import seed_all
+from jtrain.worker.tracker import install_tracker
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_END_GRACE_S = 10.0
+"""How long exit handlers of the cell's libraries may take."""
+
+
+def run_rank(context: WorkerContext) -> None:
+    """Be one rank: run the program of the spec and end this process. Called in a fresh process; never returns."""
+    paths = RunPaths(Path(context.run_root))
+    attempt = paths.attempt(context.attempt)
+    _die_with_supervisor()
+    _reset_process()
+    _redirect_output(attempt.log(context.rank))
+    table = RankTable.open(attempt.ranks)
+    row = table.row(context.rank)
+    row.pid = os.getpid()
+    code = EXIT_FAILED
+    try:
+        code = _Rank(context, paths, attempt, table).run()
+    except BaseException:  # noqa: BLE001 - jtrain's own failure: its traceback belongs in the log, the exit code tells
+        traceback.print_exc()
+    finally:
+        row.done = int(code == EXIT_FINISHED)
+        _end(code)
+
+
+class _Rank:
+    def __init__(self, context: WorkerContext, paths: RunPaths, attempt: AttemptPaths, table: RankTable) -> None:
+        self.context = context
+        self.paths = paths
+        self.attempt = attempt
+        self.row = table.row(context.rank)
+        self.spec = RunSpec.model_validate_json(paths.spec.read_bytes())
+        self.run_handle = WorkerRun(context, self.spec, paths, table)
+        self.main = _new_main(self.run_handle, self.spec)
+        self.frames = Frames({self.spec.source.filename}, self.spec.workdir)
+
+    def run(self) -> int:
+        """Run the program to its end and return the process's exit code."""
+        _prepare_process(self.spec)
+        run = self.run_handle
+        install_tracker(run.recorder, self.attempt.root / f"tracker-config-{run.rank}.json")
+        self.row.heartbeat = time.time()
+        try:
+            captured = self._unpack()
+            result = _execute(self.spec.source, self.main)
+            run.loop.finish()
+            if run.rank == 0:
+                self._give_back(result, captured)
+            code = EXIT_FINISHED
+        except Paused:
+            code = EXIT_PAUSED
+        except SystemExit as error:
+            code = self._exited(error)
+        except BaseException as error:  # noqa: BLE001 - whatever the cell raises is told to the user
+            self._failed(error)
+            code = EXIT_FAILED
+        run.recorder.close()
+        return EXIT_PAUSED if code == EXIT_FINISHED and run.loop.has_paused else code
+
+    def _unpack(self) -> dict[str, Any]:
+        if not self.paths.payload.exists():
+            return {}
+        captured = unpack(self.paths.payload, self.main.__dict__)
+        for filename, text in captured.sources.items():
+            _remember_source(filename, text)
+        self.frames = Frames({self.spec.source.filename, *captured.sources}, self.spec.workdir)
+        return captured.values
+
+    def _give_back(self, result: Any, captured: dict[str, Any]) -> None:
+        names = self.spec.options.outputs
+        values = {}
+        if self.spec.source.kind == "function":
+            values["return"] = result
+        for name in names:
+            if name not in self.main.__dict__:
+                guess = nearest(name, [key for key in self.main.__dict__ if not key.startswith("_")])
+                hint = f"; did you mean {guess!r}?" if guess else ""
+                raise NameError(f"-o {name}: the cell has no variable of that name at its end{hint}")
+            values[name] = self.main.__dict__[name]
+        if not values:
+            return
+        try:
+            pack_result(values, self.paths.result, captured=captured)
+        except CaptureError as error:
+            self.run_handle.notify("warning", str(error))
+
+    def _exited(self, error: SystemExit) -> int:
+        record = describe(error, self.context.rank, self.run_handle.global_step, self.frames)
+        code, record_ = exit_record(error, record)
+        if record_ is None:
+            self.run_handle.notify("info", "the program ended itself with sys.exit(0)")
+            return EXIT_FINISHED
+        write_record(self.attempt.error(self.context.rank), record_)
+        print(record_["message"], file=sys.stderr)
+        return code
+
+    def _failed(self, error: BaseException) -> None:
+        record = describe(error, self.context.rank, self.run_handle.global_step, self.frames)
+        write_record(self.attempt.error(self.context.rank), record)
+        sys.stderr.write(record["text"])
+
+
+# The process --------------------------------------------------------------------------------------------------------
+
+
+def _die_with_supervisor() -> None:
+    """No rank outlives its supervisor (Linux)."""
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent == 1 or os.getppid() != parent:
+        os._exit(EXIT_FAILED)
+
+
+def _reset_process() -> None:
+    """Undo what this process has from those it was forked from."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    atexit._clear()
+
+
+def _redirect_output(log: Path) -> None:
+    """Everything written to standard output or error, by Python or not, goes to the rank's log."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for source, number in ((nothing, 0), (target, 1), (target, 2)):
+        os.dup2(source, number)
+    os.close(nothing)
+    os.close(target)
+    options: Any = {"buffering": 1, "encoding": "utf-8", "errors": "backslashreplace", "closefd": False}
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - lives as long as the process
+    sys.stdout = sys.__stdout__ = open(1, "w", **options)  # type: ignore[misc]  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", **options)  # type: ignore[misc]  # noqa: SIM115
+
+
+def _prepare_process(spec: RunSpec) -> None:
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit():
+        # The OpenMP library read its environment before this process was forked.
+        torch.set_num_threads(int(threads))
+    sys.path[:] = list(spec.sys_path) or sys.path
+    try:
+        os.chdir(spec.workdir)
+    except OSError as error:
+        print(f"jtrain: the working folder {spec.workdir} can't be entered: {error.strerror}", file=sys.stderr)
+    seed_all(spec.seed)
+
+
+def _new_main(run: WorkerRun, spec: RunSpec) -> types.ModuleType:
+    """A fresh main program, which knows `run`."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update({"run": run, "__builtins__": builtins})
+    if spec.source.kind == "script":
+        main.__file__ = spec.source.filename
+        sys.argv[:] = [spec.source.filename, *spec.source.argv]
+    sys.modules["__main__"] = main
+    return main
+
+
+def _execute(source: Source, main: types.ModuleType) -> Any:
+    namespace = main.__dict__
+    if source.kind == "function":
+        return _call(namespace)
+    # Empty lines in front give the code the line numbers that it has in its cell.
+    text = "\n" * (source.first_line - 1) + source.text
+    _remember_source(source.filename, text)
+    if source.kind == "script":
+        sys.path.insert(0, str(Path(source.filename).parent))
+    exec(compile(text, source.filename, "exec", dont_inherit=True), namespace)
+    return None
+
+
+def _call(namespace: dict[str, Any]) -> Any:
+    function, arguments, keywords = namespace["fn"], namespace["args"], namespace["kwargs"]
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+    if "run" in names[len(arguments) :] and "run" not in keywords:
+        keywords = {**keywords, "run": namespace["run"]}
+    return function(*arguments, **keywords)
+
+
+def _remember_source(filename: str, text: str) -> None:
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def _end(code: int) -> None:
+    """End the process with `code`, whatever threads and exit handlers the cell's libraries left."""
+    ender = threading.Thread(target=_run_exit_handlers, daemon=True)
+    ender.start()
+    ender.join(_END_GRACE_S)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue  # a full disk or a stream that the cell closed: nothing is left to be said
+    os._exit(code)
+
+
+def _run_exit_handlers() -> None:
+    atexit._run_exitfuncs()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

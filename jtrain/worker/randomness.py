@@ -1,0 +1,93 @@
+"""Random generators: the global ones of a rank, and separate streams that leave them untouched."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def mix(*numbers: int) -> int:
+    """A 63-bit seed from several numbers, the same on every machine; different inputs give unrelated seeds."""
+    text = ",".join(map(str, numbers)).encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python's, numpy's and torch's global generators, those of all GPUs too."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def _seed_host(seed: int) -> None:
+    """The same without the GPUs, whose generators belong to the model."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+
+
+def _host_state() -> tuple[Any, Any, torch.Tensor]:
+    return random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+
+def _set_host_state(state: tuple[Any, Any, torch.Tensor]) -> None:
+    random.setstate(state[0])
+    np.random.set_state(state[1])
+    torch.set_rng_state(state[2])
+
+
+def generator_state() -> dict[str, Any]:
+    """The state of every global generator of this process, in types that load without pickle."""
+    name, keys, position, has_gauss, cached = np.random.get_state()
+    version, numbers, gauss = random.getstate()
+    return {
+        "python": [version, list(numbers), gauss],
+        "numpy": [name, torch.from_numpy(keys.astype(np.int64)), position, has_gauss, cached],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+    }
+
+
+def set_generator_state(state: dict[str, Any]) -> None:
+    """Put every global generator back to `state`. GPUs beyond those that it knows keep their own."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    name, keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), position, has_gauss, cached))
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        for index, device_state in enumerate(state["cuda"][: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(device_state, index)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run a block with the host's generators seeded by `seed`, and put them back afterwards."""
+    before = _host_state()
+    _seed_host(seed)
+    try:
+        yield
+    finally:
+        _set_host_state(before)
+
+
+class Stream:
+    """A random stream beside the global one: inside `with stream:` the host's generators go on where it left off."""
+
+    def __init__(self, seed: int) -> None:
+        with seeded(seed):
+            self._own = _host_state()
+
+    def __enter__(self) -> None:
+        self._outer = _host_state()
+        _set_host_state(self._own)
+
+    def __exit__(self, *_: object) -> None:
+        self._own = _host_state()
+        _set_host_state(self._outer)

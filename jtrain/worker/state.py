@@ -1,0 +1,149 @@
+"""What a checkpoint holds, and in which order it is put back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+from jtrain.errors import CheckpointError, nearest
+from jtrain.worker.randomness import generator_state, set_generator_state
+
+_CONTAINERS = (list, dict, set, deque)
+
+
+def check_registrable(name: str, value: object) -> None:
+    """Raises TypeError for an object whose state can't be saved and put back."""
+    if isinstance(value, _CONTAINERS) or (hasattr(value, "state_dict") and hasattr(value, "load_state_dict")):
+        return
+    raise TypeError(
+        f"run.register({name!r}, …): a {type(value).__name__} has no state_dict and load_state_dict, "
+        "and is no list, dict, set or deque"
+    )
+
+
+class TrainingState:
+    """Everything that training changes, in the order in which it was prepared or registered."""
+
+    def __init__(self) -> None:
+        self.models: list[torch.nn.Module] = []
+        self.optimizers: list[Any] = []
+        self.schedulers: list[Any] = []
+        self.registered: dict[str, Any] = {}
+
+    def shared(self, accelerator: Accelerator) -> dict[str, Any]:
+        """What is the same on all ranks; loads without pickle."""
+        scaler = accelerator.scaler
+        return {
+            "models": [accelerator.unwrap_model(model).state_dict() for model in self.models],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "schedulers": [scheduler.state_dict() for scheduler in self.schedulers],
+            "scaler": scaler.state_dict() if scaler is not None else {},
+        }
+
+    def own(self, accelerator: Accelerator, window: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """What belongs to this rank: generators, the gradients of an accumulation that is under way, its losses so far,
+        and the registered objects."""
+        in_accumulation = not accelerator.sync_gradients
+        return {
+            "generators": generator_state(),
+            "gradients": [_gradients(model) for model in self.models] if in_accumulation else [],
+            "accumulation_step": accelerator.step,
+            "window": [loss.cpu() for loss in window],
+            "registered": {name: _state_of(value) for name, value in self.registered.items()},
+        }
+
+    def restore(
+        self, accelerator: Accelerator, shared: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> list[torch.Tensor]:
+        """Put everything back, the generators last; returns the losses of the accumulation window.
+
+        Raises CheckpointError naming the layer, or the registered object, that doesn't fit.
+        """
+        for kind, mine in (("models", self.models), ("optimizers", self.optimizers), ("schedulers", self.schedulers)):
+            if len(shared[kind]) != len(mine):
+                raise CheckpointError(
+                    f"the checkpoint holds {len(shared[kind])} {kind} and the cell has prepared {len(mine)}"
+                )
+        for model, state in zip(self.models, shared["models"], strict=True):
+            _load_model(accelerator.unwrap_model(model), state)
+        for optimizer, state in zip(self.optimizers, shared["optimizers"], strict=True):
+            _load_optimizer(optimizer, state)
+        for scheduler, state in zip(self.schedulers, shared["schedulers"], strict=True):
+            scheduler.load_state_dict(state)
+        if accelerator.scaler is not None and shared["scaler"]:
+            accelerator.scaler.load_state_dict(shared["scaler"])
+        self._restore_registered(own["registered"])
+        for model, gradients in zip(self.models, own["gradients"], strict=False):
+            _set_gradients(model, gradients)
+        accelerator.step = own["accumulation_step"]
+        set_generator_state(own["generators"])
+        return [loss.to(accelerator.device) for loss in own["window"]]
+
+    def _restore_registered(self, saved: Mapping[str, Any]) -> None:
+        for name in saved:
+            if name not in self.registered:
+                guess = nearest(name, self.registered)
+                hint = f"; has {guess!r} been renamed from it?" if guess else ""
+                raise CheckpointError(
+                    f"the checkpoint holds the state of {name!r}, which this cell does not run.register{hint}"
+                )
+        for name, value in self.registered.items():
+            if name not in saved:
+                raise CheckpointError(
+                    f"run.register({name!r}, …) is new: the checkpoint has no state for it "
+                    f"(it has {', '.join(map(repr, saved)) or 'none'})"
+                )
+            _put_back(value, saved[name])
+
+
+def _state_of(value: Any) -> Any:
+    return value.copy() if isinstance(value, _CONTAINERS) else value.state_dict()
+
+
+def _put_back(value: Any, state: Any) -> None:
+    if not isinstance(value, _CONTAINERS):
+        value.load_state_dict(state)
+        return
+    value.clear()
+    if isinstance(value, (list, deque)):
+        value.extend(state)
+    else:
+        value.update(state)
+
+
+def _gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def _set_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]) -> None:
+    for name, parameter in model.named_parameters():
+        if name in gradients:
+            parameter.grad = gradients[name].to(parameter.device)
+
+
+def _load_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+    mine = model.state_dict()
+    missing, unknown = sorted(mine.keys() - state.keys()), sorted(state.keys() - mine.keys())
+    if missing or unknown:
+        raise CheckpointError(
+            f"the model is not the one in the checkpoint: new here: {', '.join(missing[:5]) or 'nothing'}; "
+            f"only there: {', '.join(unknown[:5]) or 'nothing'}"
+        )
+    for name, value in state.items():
+        if mine[name].shape != value.shape:
+            raise CheckpointError(
+                f"layer {name!r} has shape {tuple(mine[name].shape)} here and {tuple(value.shape)} in the checkpoint; "
+                "start afresh without --resume, or put the old shape back"
+            )
+    model.load_state_dict(state)
+
+
+def _load_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
+    try:
+        optimizer.load_state_dict(state)
+    except ValueError as error:
+        raise CheckpointError(f"the optimizer doesn't fit the one in the checkpoint: {error}") from error
