@@ -39,6 +39,10 @@ def parse_config(text: str, file: str = "<config>", overrides: Sequence[str] = (
     document = Document(text, file)
     for override in overrides:
         document.override(override)
+    for option in ("config", "set"):
+        if option in (document.data.get("resource") or {}):
+            where = document.said(("resource", option))
+            raise ConfigError(f"{where}: resource.{option} is for the command line: a config names no other config")
     try:
         # A section without keys (`training:`) is read as None.
         config = Config.model_validate({name: value for name, value in document.data.items() if value is not None})

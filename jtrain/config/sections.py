@@ -49,10 +49,11 @@ class DataSection(Section):
 class TrainingSection(Section):
     """`learning_rate` None: the optimizer's own default. `log_interval` counts optimizer steps."""
 
-    batch_size_per_gpu: Annotated[int, Field(ge=1)] = 32
+    batch_size_per_gpu: Annotated[int | None, Field(ge=1)] = None
+    effective_batch_size: Annotated[int | None, Field(ge=1)] = None
     epochs: Annotated[int, Field(ge=1)] = 1
     learning_rate: Annotated[float | None, Field(gt=0)] = None
-    log_interval: Annotated[int, Field(ge=1)] = 1
+    log_interval: Annotated[int, Field(ge=1)] = 10
     use_mixed_precision: bool | Literal["fp16", "bf16"] = False
     gradient_accumulation_steps: Annotated[int, Field(ge=1)] = 1
     clip_grad: Annotated[float | None, Field(gt=0)] = None

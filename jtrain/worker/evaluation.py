@@ -96,7 +96,7 @@ def _rows(
 ) -> tuple[Tensor, bool]:
     """For each sample and name a value and its weight, of shape (batch, names, 2); and whether accuracy is the last."""
     value, outputs, targets = forward(model, loss, batch)
-    size = _num_samples(batch)
+    size = num_samples(batch)
     columns = [
         loss.per_sample(outputs, targets) if isinstance(loss, NamedLoss) else (value.expand(size), value.new_ones(size))
     ]
@@ -110,7 +110,7 @@ def _rows(
     return torch.stack([torch.stack(column, dim=-1).to(kind) for column in columns], dim=1), has_classes
 
 
-def _num_samples(batch: Any) -> int:
+def num_samples(batch: Any) -> int:
     """The length of the first tensor in the batch."""
     values = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, Sequence) else [batch]
     for value in values:

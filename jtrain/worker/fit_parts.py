@@ -65,7 +65,7 @@ def set_aside(data: Any, share: float, seed: int) -> tuple[Any, Any]:
     return train, validation
 
 
-def make_loader(data: Any, batch_size: int, *, shuffle: bool, num_workers: int, seed: int) -> DataLoader[Any]:
+def make_loader(data: Any, batch_size: int, *, shuffle: bool, num_workers: int) -> DataLoader[Any]:
     """A loader over a dataset; a loader stays as it is."""
     if isinstance(data, DataLoader):
         return data
@@ -76,8 +76,6 @@ def make_loader(data: Any, batch_size: int, *, shuffle: bool, num_workers: int, 
         num_workers=num_workers,
         persistent_workers=num_workers > 0,
         pin_memory=torch.accelerator.is_available(),
-        # Its own generator keeps the order of the batches apart from the random numbers of the model.
-        generator=torch.Generator().manual_seed(seed),
     )
 
 

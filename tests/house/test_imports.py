@@ -22,7 +22,7 @@ FLOORS = {
     "jtrain.run": 4,
     "jtrain.launching": 4,
     "jtrain.resuming": 4,
-    "jtrain.fitting": 4,
+    "jtrain.fitting": 5,
     "jtrain.engine": 3,
     "jtrain.worker": 3,
     "jtrain.config": 2,

@@ -118,7 +118,7 @@ def test_a_share_is_set_aside_by_the_seed() -> None:
 
 def test_a_loader_of_the_users_stays_as_it_is() -> None:
     loader = DataLoader(TensorDataset(torch.zeros(4)), batch_size=3)
-    assert make_loader(loader, 32, shuffle=True, num_workers=0, seed=0) is loader
+    assert make_loader(loader, 32, shuffle=True, num_workers=0) is loader
 
 
 def test_optimizers_come_by_name_class_function_or_ready_made() -> None:
