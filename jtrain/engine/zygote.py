@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import select
@@ -27,6 +28,7 @@ from jtrain.store.paths import RunPaths
 
 _READY_TIMEOUT_S = 120.0
 _POLL_S = 1.0
+_IDLE_S = 0.3
 _MAX_MESSAGE = 4 * 1024 * 1024
 _CAN_FORK = sys.platform == "linux"
 
@@ -184,10 +186,12 @@ def serve(descriptor: int, kernel_pid: int) -> None:
     _import_heavy_modules()
     connection.sendall(b'{"ready": true}\n')
     pending = b""
+    is_complete = False
     while os.getppid() == kernel_pid:
-        readable, _, _ = select.select([connection], [], [], _POLL_S)
+        readable, _, _ = select.select([connection], [], [], _POLL_S if is_complete else _IDLE_S)
         _reap()
         if not readable:
+            is_complete = is_complete or _import_slow_modules()
             continue
         data = connection.recv(1 << 16)
         if not data:
@@ -198,12 +202,22 @@ def serve(descriptor: int, kernel_pid: int) -> None:
 
 
 def _import_heavy_modules() -> None:
-    import gc
-
     import jtrain.engine.supervisor
     import jtrain.worker.preload  # noqa: F401
 
-    # Objects made so far are never looked at by a collector again, so forked children don't copy their pages.
+    _freeze()
+
+
+def _import_slow_modules() -> bool:
+    """When nothing is asked for: what torch would import at a rank's first optimizer step (about a second)."""
+    import jtrain.worker.preload_idle  # noqa: F401
+
+    _freeze()
+    return True
+
+
+def _freeze() -> None:
+    """Objects made so far are never looked at by a collector again, so forked children don't copy their pages."""
     gc.collect()
     gc.freeze()
 
