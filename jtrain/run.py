@@ -198,7 +198,7 @@ class Run:
         return self.state
 
     def pause(self) -> None:
-        """Ask the run for a checkpoint at its next batch, and to end; `resume` goes on. A run at rest stays as it is."""
+        """Ask the run for a checkpoint at its next batch, and to end there; `resume` goes on."""
         if not self.is_at_rest:
             self._ask("pause")
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from jtrain.engine import zygote
+
 
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -25,21 +27,17 @@ def no_process_left(own_store: Path) -> Iterator[None]:
     """Fails a test that leaves a process of its store behind."""
     yield
     mark = f"JTRAIN_HOME={own_store}".encode()
-    left = [process for process in map(_of_store(mark), psutil.process_iter()) if process is not None]
+    helper = zygote.helper_pid()
+    left = [process for process in psutil.process_iter() if process.pid not in (os.getpid(), helper)]
+    left = [process for process in left if _has_mark(process, mark)]
     _, alive = psutil.wait_procs(left, timeout=15)
     for process in alive:
         process.kill()
     assert not alive, f"processes left behind: {alive}"
 
 
-def _of_store(mark: bytes):
-    def check(process: psutil.Process) -> psutil.Process | None:
-        if process.pid == os.getpid():
-            return None
-        try:
-            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
-        except OSError:
-            return None
-        return process if mark in environment else None
-
-    return check
+def _has_mark(process: psutil.Process, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{process.pid}/environ").read_bytes()
+    except OSError:
+        return False

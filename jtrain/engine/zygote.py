@@ -110,6 +110,10 @@ class Zygote:
         ours.settimeout(_READY_TIMEOUT_S)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether the helper runs and belongs to this process (not to the one this was forked from)."""
         return self._owner == os.getpid() and self._process.poll() is None
@@ -144,6 +148,12 @@ class Zygote:
 
 _zygote: Zygote | None = None
 _lock = threading.Lock()
+
+
+def helper_pid() -> int | None:
+    """The process id of this process's zygote, or None."""
+    zygote = _current()
+    return zygote.pid if zygote is not None else None
 
 
 def _current() -> Zygote | None:

@@ -1,9 +1,10 @@
 """Batches that are the same whatever was interrupted.
 
-A batch is a function of (seed, epoch, number): which samples are in it, and every random number drawn while they are
-fetched. The order comes from samplers seeded by (seed, epoch) alike on all ranks. Fetching runs under generators seeded
-by the batch's own stamp, in whichever process it happens, and leaves the model's generators alone. So neither the number
-of DataLoader workers nor prefetching nor a resume changes a batch, and going on at batch k costs no fetching.
+A batch is a function of (seed, epoch, number): which samples are in it, and every random number drawn while they
+are fetched. The order comes from samplers seeded by (seed, epoch) alike on all ranks. Fetching runs under generators
+seeded by the batch's own stamp, in whichever process it happens, and leaves the model's generators alone. So neither
+the number of DataLoader workers nor prefetching nor a resume changes a batch, and going on at batch k costs no
+fetching.
 
 The sharding over ranks, the move to the device and the look-ahead are Accelerate's.
 """

@@ -15,6 +15,7 @@ from typing import Any
 
 from jtrain.store.files import write_atomic
 
+_JTRAIN = str(Path(__file__).parents[1]) + os.sep
 _MOST_FRAMES = 60
 _SHOWN_AT_ENDS = 20
 
@@ -30,6 +31,8 @@ class Frames:
         """Whether the code in `filename` is the user's own."""
         if filename in self._own_files or filename.startswith("<"):
             return filename in self._own_files
+        if filename.startswith(_JTRAIN):  # an editable installation may lie in the working folder
+            return False
         is_installed = "site-packages" in filename or "dist-packages" in filename or filename.startswith(sys.prefix)
         return filename.startswith(self._workdir) and not is_installed
 

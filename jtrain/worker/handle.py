@@ -65,7 +65,7 @@ class WorkerRun:
 
     @property
     def accelerator(self) -> Accelerator:
-        """A configured `accelerate.Accelerator`, made at first use: precision, accumulation and devices are the run's."""
+        """A configured `accelerate.Accelerator`, made at first use: precision, accumulation, devices are the run's."""
         if self._accelerator is None:
             self._accelerator = Accelerator()
         return self._accelerator
@@ -80,8 +80,8 @@ class WorkerRun:
     def prepare(self, *objects: Any) -> Any:
         """Models, optimizers, schedulers and DataLoaders made ready for this rank, in the order given.
 
-        As `Accelerator.prepare`; besides, the order and content of a loader's batches become a function of the run's seed,
-        so that a resumed run goes on with exactly the batches that were left.
+        As `Accelerator.prepare`; besides, the order and content of a loader's batches become a function of the run's
+        seed, so that a resumed run goes on with exactly the batches that were left.
         """
         return self.loop.prepare(*objects)
 
@@ -89,8 +89,8 @@ class WorkerRun:
         """This rank's batches of `loader`, `epochs` times over, on its device.
 
         Between two batches the run can be paused and checkpoints are written. On resuming, calls that were done yield
-        nothing, and the one that was interrupted goes on after its last batch. Inside the body of another `batches` loop
-        (validation) it only yields.
+        nothing, and the one that was interrupted goes on after its last batch. Inside the body of another `batches`
+        loop (validation) it only yields.
         """
         if not isinstance(epochs, int) or epochs < 0:
             raise ValueError(f"epochs is a number from 0 on, not {epochs!r}")
@@ -126,9 +126,9 @@ class WorkerRun:
     def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
         """Record metrics: `run.log(loss=loss)` or `run.log({"val/accuracy": a})`, at `step` (default: `global_step`).
 
-        Values are numbers or tensors of one element, on any device; the device isn't waited for. While a resumed cell is on
-        its way back to its checkpoint nothing is recorded: it was the first time. Raises TypeError or ValueError naming the
-        metric.
+        Values are numbers or tensors of one element, on any device; the device isn't waited for. While a resumed cell
+        is on its way back to its checkpoint nothing is recorded: it was the first time. Raises TypeError or ValueError
+        naming the metric.
         """
         if self.loop.is_replaying:
             return
@@ -158,8 +158,8 @@ class WorkerRun:
         return self.loop.checkpoint()
 
     def register(self, name: str, value: Any) -> Any:
-        """Make `value` part of the checkpoints: an object with `state_dict` and `load_state_dict`, or a list, dict, set or
-        deque, which is filled in place. Call it before the loop. Returns `value`."""
+        """Make `value` part of the checkpoints: an object with `state_dict` and `load_state_dict`, or a list, dict, set
+        or deque, which is filled in place. Call it before the loop. Returns `value`."""
         check_registrable(name, value)
         if name in self.loop.state.registered:
             raise ValueError(f"{name!r} is registered already")

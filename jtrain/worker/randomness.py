@@ -44,11 +44,11 @@ def _set_host_state(state: tuple[Any, Any, torch.Tensor]) -> None:
 
 def generator_state() -> dict[str, Any]:
     """The state of every global generator of this process, in types that load without pickle."""
-    name, keys, position, has_gauss, cached = np.random.get_state()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
     version, numbers, gauss = random.getstate()
     return {
         "python": [version, list(numbers), gauss],
-        "numpy": [name, torch.from_numpy(keys.astype(np.int64)), position, has_gauss, cached],
+        "numpy": [name, torch.from_numpy(np.asarray(keys, np.int64)), position, has_gauss, cached],
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
     }

@@ -73,15 +73,13 @@ def test_only_visible_devices_may_be_used_and_keep_their_names(
 
 
 def test_workers_are_sampled_with_their_gpu_memory(simulate: SetState) -> None:
-    simulate(
-        GPU | {"processes": [{"pid": os.getpid(), "memory": 3}]},
-        GPU | {"processes": [{"pid": os.getpid(), "memory": 4}]},
-    )
+    pid = os.getpid()
+    simulate(*(GPU | {"processes": [{"pid": pid, "memory": memory}]} for memory in (3, 4)))
     ended = subprocess.Popen(["true"])
     ended.wait()
-    sampler = Sampler(pids={1: ended.pid, 0: os.getpid()})
+    sampler = Sampler(pids={1: ended.pid, 0: pid})
     rank_0, rank_1 = sampler.sample().workers
-    assert (rank_0.rank, rank_0.pid, rank_0.gpu_memory_bytes.value) == (0, os.getpid(), 7)
+    assert (rank_0.rank, rank_0.pid, rank_0.gpu_memory_bytes.value) == (0, pid, 7)
     assert (rank_0.memory_bytes.value or 0) > 0
     assert "two readings" in (rank_0.cpu_percent.reason or "")
     assert rank_1.memory_bytes.reason == "the process has ended"
@@ -213,7 +211,8 @@ def test_stop_ends_a_hanging_nvidia_smi(fake_smi: SetProgram, tmp_path: Path) ->
     fake_smi(f"echo $$ > '{tmp_path}/pid'; exec sleep 600")
     thread = SampleThread(tmp_path / "samples.jsonl")
     thread.start()
-    wait_until(lambda: (tmp_path / "pid").exists())
+    pid = tmp_path / "pid"
+    wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"))
     assert thread.stop(timeout_s=30)
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 

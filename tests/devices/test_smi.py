@@ -99,7 +99,7 @@ def test_a_hanging_program_is_ended_from_another_thread(fake_smi: SetProgram, tm
 
     thread = threading.Thread(target=ask)
     thread.start()
-    while not (tmp_path / "pid").exists():
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         time.sleep(0.01)
     source.interrupt()
     thread.join(30)
