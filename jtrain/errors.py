@@ -18,7 +18,7 @@ RunInterrupted           a KeyboardInterrupt: the user stopped waiting for a run
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -74,7 +74,8 @@ class WorkerError(JtrainError, RuntimeError):
     Fields: `run_id`, `rank` (None when no rank raised), `type_name` and `message` of the
     original exception, `traceback_text`, and `frames`: dicts with `file`, `line`,
     `function`, `text` (source line) and `user` (False for library code).
-    `others` holds one sentence for each further rank that ended because of the first.
+    `others` holds one sentence for each further rank that ended because of the first. `sources`: code that is in no
+    file, by the name it has in `frames`: the number of its first line, and its text.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class WorkerError(JtrainError, RuntimeError):
         frames: list[dict[str, Any]] | None = None,
         next_step: str = "",
         others: list[str] | None = None,
+        sources: Mapping[str, tuple[int, str]] | None = None,
     ) -> None:
         super().__init__(sentence)
         self.run_id = run_id
@@ -99,6 +101,13 @@ class WorkerError(JtrainError, RuntimeError):
         self.frames = frames or []
         self.next_step = next_step
         self.others = others or []
+        self.sources = dict(sources or {})
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the rank's own traceback."""
+        from jtrain.traceback_view import render_worker_error
+
+        return render_worker_error(self)
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -109,3 +118,7 @@ class RunInterrupted(KeyboardInterrupt):
         self.sentence = sentence
         self.run_id = run_id
         self.state = state
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: no traceback, since nothing went wrong."""
+        return [f"{type(self).__name__}: {self.sentence}"]

@@ -173,11 +173,11 @@ def help_of(flags: Mapping[str, Flag], width: int = 100) -> str:
     lines = []
     for name, flag in flags.items():
         told = textwrap.wrap(flag.option.help + _default(flag), width - column)
-        head = f"  {left[name]}".ljust(column)
+        head = f"  {left[name]}"
         if len(head) > column - 2:
             lines.append(head)
-            head = " " * column
-        lines.append(head + told[0])
+            head = ""
+        lines.append(head.ljust(column) + told[0])
         lines += [" " * column + line for line in told[1:]]
     return "\n".join(lines)
 

@@ -1,0 +1,45 @@
+"""Is there a browser that can show widgets? It is asked: a tiny widget is opened, and its script answers.
+
+Programs that run notebooks (nbconvert, papermill, nbval) don't answer, so they never get a widget into their outputs.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+_SCRIPT = "export default { initialize({ model }) { model.send({ alive: true }); } };"
+
+
+class Probe:
+    """One question to the front end. It is answered only while the kernel's event loop runs."""
+
+    def __init__(self) -> None:
+        self.is_answered = False
+        self._comm: Any = _open_comm()
+        if self._comm is not None:
+            self._comm.on_msg(self._hear)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        content = message.get("content", {}).get("data", {}).get("content")
+        if isinstance(content, dict) and content.get("alive"):
+            self.is_answered = True
+
+    def close(self) -> None:
+        """Take the question back."""
+        if self._comm is not None:
+            self._comm.close()
+            self._comm = None
+
+
+def _open_comm() -> Any:
+    """A comm of the widget protocol (jupyter-widgets/schema, version 2), or None where there are no comms."""
+    import comm
+
+    minor = ".".join(importlib.metadata.version("anywidget").split(".")[:2])
+    state = {"_esm": _SCRIPT, "_anywidget_id": "jtrain.probe", "layout": None}
+    for kind, name in (("model", "AnyModel"), ("view", "AnyView")):
+        state |= {f"_{kind}_module": "anywidget", f"_{kind}_name": name, f"_{kind}_module_version": f"~{minor}.*"}
+    return comm.create_comm(
+        target_name="jupyter.widget", data={"state": state, "buffer_paths": []}, metadata={"version": "2.1.0"}
+    )

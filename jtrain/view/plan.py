@@ -1,0 +1,41 @@
+"""What `--dry-run` prints."""
+
+from __future__ import annotations
+
+from jtrain.devices.choose import Want
+from jtrain.domain.wording import clip, format_bytes, table
+from jtrain.launching import LaunchPlan
+
+_MOST_NAMES = 30
+
+
+def plan_text(plan: LaunchPlan) -> str:
+    """Devices, batch, and what would be sent."""
+    rows = [("devices", _devices(plan.want)), ("precision", plan.options.precision), ("batch", _batch(plan))]
+    parts = [table(rows), _captured(plan)]
+    if plan.options.outputs:
+        parts.append(f"comes back: {', '.join(plan.options.outputs)}")
+    return "\n".join([*parts, "nothing was started (--dry-run)"])
+
+
+def _devices(want: Want) -> str:
+    kind = "GPU" if want.kind == "gpu" else "CPU slot"
+    count = str(want.count) if want.count == want.minimum else f"{want.minimum} to {want.count}"
+    which = f": {', '.join(want.candidates)}" if want.is_exact else f" of {len(want.candidates)}"
+    return f"{count} {kind}{'s' if want.count > 1 else ''}{which}, one rank on each"
+
+
+def _batch(plan: LaunchPlan) -> str:
+    """The effective batch; a loader's batch size isn't known before the cell runs."""
+    accumulate, ranks = plan.options.accumulate, plan.want.count
+    return f"the loader's batch size × {accumulate} accumulated × {ranks} rank{'s' if ranks > 1 else ''} = × {accumulate * ranks}"
+
+
+def _captured(plan: LaunchPlan) -> str:
+    sizes = plan.manifest.sizes
+    if not sizes:
+        return "sent from the notebook: nothing"
+    largest = sorted(sizes.items(), key=lambda item: -item[1])
+    rows = [(f"  {clip(name, 60)}", format_bytes(size)) for name, size in largest[:_MOST_NAMES]]
+    more = [(f"  … {len(largest) - _MOST_NAMES} more", "")] if len(largest) > _MOST_NAMES else []
+    return f"sent from the notebook: {format_bytes(sum(sizes.values()))}\n{table([*rows, *more], right='1')}"

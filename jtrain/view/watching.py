@@ -1,0 +1,178 @@
+"""Waiting for a run: show it, hear the user's interrupts, end when it rests.
+
+The first interrupt asks for a pause, the second stops the run, the third only ends the wait. While a run is waited
+for, SIGINT is counted here and raises nothing, so that no interrupt can fall between two lines of somebody's code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Protocol
+
+from jtrain.errors import JtrainError, RunInterrupted
+from jtrain.run import Run
+from jtrain.view.snapshot import Snapshot, SnapshotReader
+
+UPDATE_S = 0.2
+"""At most five updates a second, however fast the loop is."""
+_POLL_S = 0.03
+_LATEST_POLL_S = 0.1
+
+
+class View(Protocol):
+    """Where a run is shown."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show the run as it is now."""
+
+    def tell(self, sentence: str) -> None:
+        """Tell the user something, once."""
+
+    def finish(self, snapshot: Snapshot) -> None:
+        """Leave what shall stay."""
+
+
+class Interrupts:
+    """How often the user has interrupted since the wait began."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """SIGINT counts and raises nothing; elsewhere than in the main thread nothing can be done about signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, self._on_signal)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+
+@contextmanager
+def raising_interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also in an awaited cell, whose kernel would only cancel it at the next await."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Watch:
+    """One wait for one run."""
+
+    def __init__(self, run: Run, view: View) -> None:
+        self.run = run
+        self.interrupts = Interrupts()
+        self._view = view
+        self._reader = SnapshotReader(run)
+        self._heard = 0
+        self._update_due = 0.0
+        self._began = time.monotonic()
+
+    def wait(self) -> None:
+        """Wait here, blocking. Raises what `conclude` raises."""
+        with self.interrupts.counted():
+            while not self._is_over():
+                time.sleep(self._pause_s())
+            self._finish()
+        self.conclude()
+
+    async def wait_async(self) -> None:
+        """Wait in an event loop, which goes on serving others. Raises what `conclude` raises."""
+        with self.interrupts.counted():
+            while not self._is_over():
+                try:
+                    await asyncio.sleep(self._pause_s())
+                except asyncio.CancelledError:
+                    self._hear_cancellation()
+            self._finish()
+        self.conclude()
+
+    def _hear_cancellation(self) -> None:
+        """A front end without signals interrupts by cancelling; the wait goes on, so the cancellation is taken back."""
+        task = asyncio.current_task()
+        times = task.cancelling() if task is not None else 1
+        for _ in range(times):
+            if task is not None:
+                task.uncancel()
+        self.interrupts.count += max(1, times)
+
+    def _pause_s(self) -> float:
+        """Look often in a run's first second, which may be all it needs."""
+        return _POLL_S if time.monotonic() - self._began < 1.0 else _LATEST_POLL_S
+
+    def _is_over(self) -> bool:
+        while self._heard < self.interrupts.count:
+            self._heard += 1
+            self._obey()
+        if self._heard >= 3 or self.run.is_at_rest:
+            return True
+        now = time.monotonic()
+        if now >= self._update_due:
+            self._view.update(self._reader.read())
+            self._update_due = time.monotonic() + UPDATE_S
+        return False
+
+    def _obey(self) -> None:
+        run_id = self.run.id
+        if self._heard == 1:
+            self._view.tell(
+                f"Pausing {run_id} with a checkpoint at its next batch. Interrupt again to stop it at once."
+            )
+            self.run.pause()
+        elif self._heard == 2:
+            self._view.tell(f"Stopping {run_id}.")
+            self.run.stop()
+
+    def _finish(self) -> None:
+        if self.run.is_at_rest:
+            self.run.store.note(self.run.id)
+        self._view.finish(self._reader.read(is_last=True))
+
+    def conclude(self) -> None:
+        """Raise what a run that hasn't finished means for whoever waits.
+
+        Raises WorkerError for one that failed, RunInterrupted (a KeyboardInterrupt) for one that was paused, stopped or
+        left, JtrainError for one whose supervisor died.
+        """
+        run, state = self.run, self.run.shown_state
+        if (error := run.error) is not None:
+            raise error
+        if state == "interrupted":
+            raise JtrainError(
+                f"the supervisor of run {run.id} has died (or the machine had); `%jtrain resume {run.id}` goes on from "
+                "the last checkpoint"
+            )
+        if state != "finished":
+            raise RunInterrupted(how_to_go_on(run), run_id=run.id, state=state)
+
+
+def how_to_go_on(run: Run) -> str:
+    """Where a run that hasn't finished stands, and how to go on."""
+    state, step = run.shown_state, run.progress.step
+    at = f" at step {step}" if step else ""
+    if state == "paused":
+        return f"run {run.id} is paused{at}. `%jtrain resume {run.id}` goes on."
+    if state == "stopped":
+        if (checkpoints := run.checkpoints()) and checkpoints[-1].step:
+            last = f"; `%jtrain resume {run.id}` goes on from its last checkpoint, at step {checkpoints[-1].step}"
+        else:
+            last = f"; it has no checkpoint, so `%jtrain resume {run.id}` starts it anew"
+        return f"run {run.id} was stopped{at}{last}."
+    return f"run {run.id} is still {state}{at}. `%jtrain attach {run.id}` shows it again."
