@@ -47,9 +47,9 @@ def test_the_tightest_level_of_version_2_counts(tmp_path: Path) -> None:
         "a/memory.max": str(2 * GIB),
         "a/memory.current": str(GIB),
         "a/cpu.max": "100000 100000",
-        "a/b/memory.max": "max",
+        "a/b/memory.max": str(4 * GIB),
         "a/b/memory.current": "1",
-        "a/b/cpu.max": "max 100000",
+        "a/b/cpu.max": "300000 100000",
     }
     groups = machine(tmp_path, V2, "0::/a/b", files)
     memory, cpu = groups.memory(), groups.cpu()

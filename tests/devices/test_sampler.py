@@ -76,13 +76,14 @@ def test_workers_are_sampled_with_their_gpu_memory(simulate: SetState) -> None:
     pid = os.getpid()
     simulate(*(GPU | {"processes": [{"pid": pid, "memory": memory}]} for memory in (3, 4)))
     ended = subprocess.Popen(["true"])
-    ended.wait()
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # a rank that nobody has reaped yet
     sampler = Sampler(pids={1: ended.pid, 0: pid})
     rank_0, rank_1 = sampler.sample().workers
     assert (rank_0.rank, rank_0.pid, rank_0.gpu_memory_bytes.value) == (0, pid, 7)
     assert (rank_0.memory_bytes.value or 0) > 0
     assert "two readings" in (rank_0.cpu_percent.reason or "")
     assert rank_1.memory_bytes.reason == "the process has ended"
+    ended.wait()
 
 
 def test_gpu_memory_of_a_process_that_is_not_listed_is_missing_and_not_0(simulate: SetState) -> None:
@@ -213,7 +214,7 @@ def test_stop_ends_a_hanging_nvidia_smi(fake_smi: SetProgram, tmp_path: Path) ->
     thread.start()
     pid = tmp_path / "pid"
     wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"))
-    assert thread.stop(timeout_s=30)
+    assert thread.stop(timeout_s=6)  # less than nvidia-smi itself is given
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 
 

@@ -37,6 +37,16 @@ def test_readings_are_scaled_to_their_units(fake_smi: SetProgram) -> None:
     assert (second.load_percent.value, second.memory_used_bytes.value) == (0, 0)
 
 
+def test_a_closed_source_can_be_opened_again(fake_smi: SetProgram) -> None:
+    fake_smi(f"echo '{GOOD}'")
+    source = opened()
+    source.close()
+    with pytest.raises(SourceError):
+        source.devices()
+    source.open()
+    assert len(source.devices()) == 1
+
+
 def test_power_and_processes_are_missing_with_a_reason(fake_smi: SetProgram) -> None:
     fake_smi(f"echo '{GOOD}'")
     [sample] = opened().read(ProcessNames())
