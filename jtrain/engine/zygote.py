@@ -32,6 +32,17 @@ _IDLE_S = 0.3
 _MAX_MESSAGE = 4 * 1024 * 1024
 _CAN_FORK = sys.platform == "linux"
 
+_AFRESH = """
+import os
+given = dict(os.environ)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+from jtrain.engine.supervisor import main
+os.environ.clear()
+os.environ.update(given)
+main(sys.argv[2])
+"""
+"""A supervisor of its own. As in a zygote, OpenBLAS must start no threads in it; its ranks get the user's setting."""
+
 
 def start(root: Path, extra_environment: Mapping[str, str] | None = None) -> None:
     """Start a supervisor for the run at `root`, through this process's zygote when there is one.
@@ -63,7 +74,7 @@ def _start_afresh(root: Path, environment: Mapping[str, str]) -> None:
     with open(RunPaths(root).supervisor_log, "ab") as log:
         try:
             subprocess.Popen(
-                [*_python("from jtrain.engine.supervisor import main; main(sys.argv[2])"), str(root)],
+                [*_python(_AFRESH), str(root)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
