@@ -2,9 +2,10 @@
 
     python benchmarks/log.py [--calls 20000] [--rounds 5]
 
-Every way logs a float under one name with a growing step. The ways take turns, round after round, so that a busy
-machine slows all of them; each call is timed on its own, less what reading the clock costs. The table shows the median
-and the 99th percentile over all rounds, in microseconds, and the median as a multiple of `run.log`'s.
+All is measured inside a worker of a real run. Every way logs a float under one name with a growing step. The ways take
+turns, round after round, so that a busy machine slows all of them; each call is timed on its own, less what reading the
+clock costs. The table shows the median and the 99th percentile over all rounds, in microseconds, and the median as a
+multiple of `run.log`'s.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import torch
 from accelerate import Accelerator
 from torch.utils.tensorboard import SummaryWriter
 
-from jtrain.worker.recorder import Recorder
+import jtrain
+from jtrain.worker.handle import WorkerRun
 
 Log = Callable[[int], object]
 
@@ -39,32 +41,33 @@ def time_calls(log: Log, first_step: int, calls: int) -> list[int]:
     return durations
 
 
-def make_ways(folder: Path, closing: ExitStack) -> dict[str, Log]:
+def make_ways(run: WorkerRun, folder: Path, closing: ExitStack) -> dict[str, Log]:
     """Each way to log, by name."""
-    recorder = Recorder(folder / "rank-0")
-    closing.callback(recorder.close)
     writer = SummaryWriter(str(folder / "tensorboard"))
     closing.callback(writer.close)
-    silent = Accelerator(cpu=True)
+    silent = Accelerator()
     silent.init_trackers("silent")
-    tracked = Accelerator(cpu=True, log_with="tensorboard", project_dir=str(folder / "accelerate"))
+    tracked = Accelerator(log_with="tensorboard", project_dir=str(folder / "accelerate"))
     tracked.init_trackers("tracked")
+    ours = Accelerator(log_with="jtrain")
+    ours.init_trackers("ours")
     closing.callback(tracked.end_training)
     tensor = torch.tensor(0.5)
     return {
         "nothing (the clock itself)": lambda step: None,
-        "jtrain run.log, float": lambda step: recorder.log("loss", 0.5, step),
-        "jtrain run.log, CPU tensor": lambda step: recorder.log("loss", tensor, step),
+        "jtrain run.log, float": lambda step: run.log(loss=0.5, step=step),
+        "jtrain run.log, CPU tensor": lambda step: run.log(loss=tensor, step=step),
+        "accelerator.log to jtrain": lambda step: ours.log({"loss": 0.5}, step=step),
         "accelerator.log without tracker": lambda step: silent.log({"loss": 0.5}, step=step),
         "TensorBoard add_scalar": lambda step: writer.add_scalar("loss", 0.5, step),
         "accelerator.log to TensorBoard": lambda step: tracked.log({"loss": 0.5}, step=step),
     }
 
 
-def measure(calls: int, rounds: int) -> dict[str, dict[str, float]]:
+def measure(run: WorkerRun, calls: int, rounds: int) -> dict[str, dict[str, float]]:
     """Median and 99th percentile in microseconds of each way, less the clock's own median."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
-        ways = make_ways(Path(folder), closing)
+        ways = make_ways(run, Path(folder), closing)
         durations: dict[str, list[int]] = {name: [] for name in ways}
         for log in ways.values():  # warm up: imports, first files, threads
             time_calls(log, 0, calls // 10)
@@ -90,7 +93,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
-    figures = measure(arguments.calls, arguments.rounds)
+    options = {"calls": arguments.calls, "rounds": arguments.rounds}
+    with tempfile.TemporaryDirectory() as store:
+        os.environ.setdefault("JTRAIN_HOME", store)
+        figures = jtrain.launch(measure, kwargs=options, nproc=1, gpus="none").result(timeout=900)
     base = figures["jtrain run.log, float"]["median_us"]
     print(f"{'':34}{'median µs':>11}{'p99 µs':>11}{'mean µs':>11}{'of run.log':>11}")
     for name, row in figures.items():
