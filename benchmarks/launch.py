@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -58,6 +59,12 @@ def execute(client: BlockingKernelClient, cell: str) -> None:
         raise RuntimeError("\n".join(reply["content"]["traceback"]))
 
 
+def free_port() -> int:
+    """A port for the peers, which can't let the system choose one."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
 def latency(launch: Callable[[Path], object]) -> float:
     """Seconds from the call of `launch` until the later rank has written its time."""
     with tempfile.TemporaryDirectory() as name:
@@ -91,7 +98,7 @@ def time_notebook_launcher(repeat: int) -> list[float]:
         def launch(folder: Path) -> None:
             body = "\n    ".join(USER_CODE.format(folder=str(folder)).splitlines())
             execute(
-                client, f"def train():\n    {body}\nnotebook_launcher(train, num_processes={NUM_RANKS}, use_port='0')"
+                client, f"def train():\n    {body}\nnotebook_launcher(train, num_processes={NUM_RANKS}, use_port='{free_port()}')"
             )
 
         return [latency(launch) for _ in range(repeat)]
@@ -120,7 +127,7 @@ def time_accelerate_launch(repeat: int) -> list[float]:
         script.write_text(USER_CODE.format(folder=str(folder)))
         command = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", str(NUM_RANKS)]
         subprocess.run(
-            [*command, "--main_process_port", "0", str(script)],
+            [*command, "--main_process_port", str(free_port()), str(script)],
             check=True,
             capture_output=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},

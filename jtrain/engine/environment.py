@@ -34,7 +34,7 @@ def rank_environments(
     """
     options = spec.options
     world_size = len(devices)
-    on_gpu = devices[0].kind != "cpu"
+    on_gpu = devices[0].kind != "cpu" and not devices[0].is_simulated
     shared = {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
@@ -58,7 +58,12 @@ def rank_environments(
     }
     shared["CUDA_VISIBLE_DEVICES"] = ",".join(device.uuid for device in devices) if on_gpu else ""
     shared |= options.env
-    return {
-        rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank)}
-        for rank in range(world_size)
-    }
+    return {rank: {**shared, **_own(rank, devices[rank])} for rank in range(world_size)}
+
+
+def _own(rank: int, device: Device) -> dict[str, str]:
+    own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "ROLE_RANK": str(rank)}
+    if device.kind == "mig":
+        # CUDA shows a process one slice at most, so each rank sees its own as device 0 (CUDA's MIG user guide).
+        own |= {"CUDA_VISIBLE_DEVICES": device.uuid, "LOCAL_RANK": "0"}
+    return own

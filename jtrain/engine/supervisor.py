@@ -39,6 +39,7 @@ from jtrain.store.runs import RunStore
 
 _TICK_S = 0.02
 _WAIT_TICK_S = 0.1
+_RENEW_S = 3600.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 logger = logging.getLogger("jtrain.supervisor")
@@ -58,6 +59,8 @@ class Supervisor:
         self._was_told_to_pause = False
         self._wants_checkpoint = False
         self._next_checkpoint = float("inf")
+        self._lease: Lease | None = None
+        self._renew_at = time.monotonic() + _RENEW_S
 
     def run(self) -> None:
         """Own the run until it rests. Returns at once when somebody else owns it."""
@@ -95,6 +98,7 @@ class Supervisor:
             if lease is None:
                 return
             try:
+                self._lease = lease
                 exit_ = self._run_attempt(lease)
             finally:
                 lease.release()
@@ -194,6 +198,7 @@ class Supervisor:
             if exits is not None:
                 return exits
             self._read_inbox()
+            self._renew_lease()
             if self.journal.state is State.STARTING and attempt.has_begun:
                 self._write("running", reason="")
             if self._wants_stop:
@@ -201,6 +206,12 @@ class Supervisor:
             else:
                 self._ask_ranks(attempt)
             time.sleep(_TICK_S)
+
+    def _renew_lease(self) -> None:
+        """Keep services that clear old files away from the lock files of a long run."""
+        if self._lease is not None and time.monotonic() >= self._renew_at:
+            self._renew_at = time.monotonic() + _RENEW_S
+            self._lease.renew()
 
     def _ask_ranks(self, attempt: Attempt) -> None:
         """Pass a pause or a due checkpoint on to the ranks, one wish at a time."""

@@ -15,6 +15,11 @@ FLOORS = {
     "jtrain.__main__": 9,
     "jtrain.magic": 5,
     "jtrain.cli": 5,
+    "jtrain.program": 5,
+    "jtrain.headless": 5,
+    "jtrain.scripts": 4,
+    "jtrain.completion": 5,
+    "jtrain.expansion": 5,
     "jtrain.view": 5,
     "jtrain.widgets": 5,
     "jtrain.verbs": 4,
@@ -32,12 +37,17 @@ FLOORS = {
     "jtrain.domain": 1,
     "jtrain.options": 0,
     "jtrain.traceback_view": 0,
+    "jtrain.interrupts": 0,
     "jtrain.optionline": 0,
     "jtrain.optiontable": 0,
     "jtrain.errors": 0,
 }
-ALLOWED_UPWARDS = {("jtrain.engine.attempt", "jtrain.worker.main")}
-"""The one place where a supervisor's code meets a rank's: the function that the forked process runs."""
+ALLOWED_UPWARDS = {
+    ("jtrain.engine.attempt", "jtrain.worker.main"),
+    ("jtrain.engine.zygote", "jtrain.worker.preload"),
+    ("jtrain.engine.zygote", "jtrain.worker.preload_idle"),
+}
+"""Where a supervisor's code meets a rank's: the function that the forked process runs, and the modules it needs."""
 
 
 def _modules() -> dict[str, Path]:
