@@ -112,8 +112,8 @@ class Supervisor:
                 return
 
     def _write(self, kind: str, **data: Any) -> None:
-        event = self.journal.write(kind, **data)
-        if event.state is not None:
+        self.journal.write(kind, **data)
+        if self.journal.state not in ALIVE:  # a living run is never believed to be as the index has it
             self.store.note(self.paths.id)
 
     # Waiting ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The zygote: a helper process that has imported torch, so that a run starts in a few hundredths of a second.
 
 It is started when the extension is loaded into a kernel, imports everything a rank needs, touches no device, starts no
-thread, and then forks a supervisor for each run. It ends when its kernel does; its supervisors don't.
+thread, and then forks a supervisor for each run. It ends when its kernel does; its supervisors don't. This module is
+the kernel's side of it, `zygote_process` the helper itself.
 
 On a system without a safe fork, or without a zygote (the command line), a supervisor is started afresh: slower, else
 the same.
@@ -11,10 +12,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -27,8 +26,6 @@ from jtrain.errors import LaunchError
 from jtrain.store.paths import RunPaths
 
 _READY_TIMEOUT_S = 120.0
-_POLL_S = 1.0
-_IDLE_S = 0.3
 _MAX_MESSAGE = 4 * 1024 * 1024
 _CAN_FORK = sys.platform == "linux"
 
@@ -106,7 +103,10 @@ class Zygote:
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
         try:
             self._process = subprocess.Popen(
-                [*_python("from jtrain.engine.zygote import serve; serve(*map(int, sys.argv[2:]))"), *arguments],
+                [
+                    *_python("from jtrain.engine.zygote_process import serve; serve(*map(int, sys.argv[2:]))"),
+                    *arguments,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -195,87 +195,3 @@ def _working_directory() -> str:
         return os.getcwd()
     except FileNotFoundError:
         return os.path.expanduser("~")
-
-
-# The helper process itself ----------------------------------------------------------------------------------------
-
-
-def serve(descriptor: int, kernel_pid: int) -> None:
-    """Import what ranks need, say so, and fork a supervisor for each message until the kernel is gone."""
-    connection = socket.socket(fileno=descriptor)
-    connection.setblocking(True)
-    _import_heavy_modules()
-    connection.sendall(b'{"ready": true}\n')
-    pending = b""
-    is_complete = False
-    while os.getppid() == kernel_pid:
-        readable, _, _ = select.select([connection], [], [], _POLL_S if is_complete else _IDLE_S)
-        _reap()
-        if not readable:
-            is_complete = is_complete or _import_slow_modules()
-            continue
-        data = connection.recv(1 << 16)
-        if not data:
-            return
-        *lines, pending = (pending + data).split(b"\n")
-        for line in lines:
-            connection.sendall(json.dumps(_fork_supervisor(json.loads(line), connection)).encode() + b"\n")
-
-
-def _import_heavy_modules() -> None:
-    import jtrain.engine.supervisor
-    import jtrain.worker.preload  # noqa: F401
-
-    _freeze()
-
-
-def _import_slow_modules() -> bool:
-    """When nothing is asked for: what torch would import at a rank's first optimizer step (about a second)."""
-    import jtrain.worker.preload_idle  # noqa: F401
-
-    _freeze()
-    return True
-
-
-def _freeze() -> None:
-    """Objects made so far are never looked at by a collector again, so forked children don't copy their pages."""
-    gc.collect()
-    gc.freeze()
-
-
-def _fork_supervisor(message: dict[str, Any], connection: socket.socket) -> dict[str, Any]:
-    threads = len(os.listdir("/proc/self/task"))
-    if threads != 1:
-        return {"error": f"the helper process has {threads} threads and must not fork"}
-    pid = os.fork()
-    if pid:
-        return {"pid": pid}
-    status = 1
-    try:
-        _become_supervisor(message, connection)
-        status = 0
-    except BaseException:  # noqa: BLE001 - a forked child must never return into the helper's loop
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _become_supervisor(message: dict[str, Any], connection: socket.socket) -> None:
-    from jtrain.engine import supervisor
-
-    supervisor.become_detached(Path(message["root"]), leave=connection.close)
-    os.environ.clear()
-    os.environ.update(message["env"])
-    with contextlib.suppress(OSError):  # the folder may be gone; the run's own folder decides what counts
-        os.chdir(message["cwd"])
-    supervisor.main(message["root"])
-
-
-def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass

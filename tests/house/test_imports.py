@@ -44,8 +44,8 @@ FLOORS = {
 }
 ALLOWED_UPWARDS = {
     ("jtrain.engine.attempt", "jtrain.worker.main"),
-    ("jtrain.engine.zygote", "jtrain.worker.preload"),
-    ("jtrain.engine.zygote", "jtrain.worker.preload_idle"),
+    ("jtrain.engine.zygote_process", "jtrain.worker.preload"),
+    ("jtrain.engine.zygote_process", "jtrain.worker.preload_idle"),
 }
 """Where a supervisor's code meets a rank's: the function that the forked process runs, and the modules it needs."""
 
