@@ -15,8 +15,8 @@ from jtrain.verbs.table import VERBS
 
 _MOST_RUNS = 200
 _LINE = re.compile(r"(?P<magic>%%?jtrain)\s+(?P<words>.*)", re.DOTALL)
-_ASSIGNED = re.compile(r"^[ \t]*(?:for[ \t]+|with[ \t].*?[ \t]as[ \t]+)?([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)*)[ \t]*(?:=(?!=)|in\b|:)",
-                       re.MULTILINE)  # fmt: skip
+_NAMES = r"([A-Za-z_]\w*(?:[ \t]*,[ \t]*[A-Za-z_]\w*)*)"
+_ASSIGNED = re.compile(rf"^[ \t]*(?:for[ \t]+|with[ \t].*?[ \t]as[ \t]+)?{_NAMES}[ \t]*(?:=(?!=)|in\b|:)", re.MULTILINE)
 
 
 def complete(line: str, body: str, namespace: Mapping[str, object]) -> tuple[str, list[str]]:
@@ -107,7 +107,7 @@ class Completion:
         """Begin to complete."""
         from IPython.core.completer import SimpleCompletion, context_matcher
 
-        @context_matcher(identifier="jtrain")  # type: ignore[untyped-decorator]
+        @context_matcher(identifier="jtrain")
         def matcher(context: Any) -> dict[str, Any]:
             line, body = line_and_body(context.full_text, context.cursor_line, context.cursor_position)
             fragment, candidates = complete(line, body, self._shell.user_ns)

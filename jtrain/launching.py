@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import getpass
 import importlib.metadata
 import inspect
@@ -17,12 +19,14 @@ from typing import Any
 
 from jtrain.capture.cell import parse_cell
 from jtrain.capture.pack import Manifest, pack, plan
+from jtrain.config import load_config, parse_config
 from jtrain.devices.choose import Want, ask
 from jtrain.devices.sampler import cpu_slots, visible_devices
 from jtrain.domain.spec import RunSpec, Source
 from jtrain.engine.environment import is_secret
 from jtrain.engine.zygote import start
 from jtrain.errors import LaunchError, OptionError
+from jtrain.interrupts import held
 from jtrain.options import RunOptions, make_options
 from jtrain.resuming import Origin, find_origin, link_checkpoint
 from jtrain.run import Run
@@ -55,6 +59,7 @@ def launch_cell(
 def plan_cell(source: str, namespace: Mapping[str, object], options: RunOptions, *, first_line: int = 2) -> LaunchPlan:
     """What `launch_cell` would do, without doing it (`--dry-run`)."""
     cell = parse_cell(source, "<cell>", first_line=first_line)
+    options, _ = _with_config(options)
     want = _check_devices(options)
     return LaunchPlan(options, want, plan(namespace, cell.names, extra=options.inputs, provided=_PROVIDED))
 
@@ -113,24 +118,38 @@ def _launch(
     notebook: str = "",
 ) -> Run:
     _refuse_platform()
+    options, config = _with_config(options)
     _check_devices(options)
     store = RunStore()
     store.prepare()
     options, secrets = _split_secrets(options)
     origin = find_origin(store, options, code, workdir=os.getcwd())
     run_id = store.new_id()
-    with store.create(run_id) as paths:
-        manifest = pack(namespace, names, paths.payload, extra=options.inputs, provided=_PROVIDED)
-        spec = _make_spec(run_id, code, options, manifest, origin, notebook)
-        store.write_spec(paths, spec)
-        if origin is not None:
-            link_checkpoint(origin, paths)
-    start(store.find(run_id).root, secrets)
+    try:
+        with contextlib.ExitStack() as until_it_runs:
+            with store.create(run_id) as paths:
+                manifest = pack(namespace, names, paths.payload, extra=options.inputs, provided=_PROVIDED)
+                spec = _make_spec(run_id, code, options, config, manifest, origin, notebook)
+                store.write_spec(paths, spec)
+                if origin is not None:
+                    link_checkpoint(origin, paths)
+                until_it_runs.enter_context(held())
+            start(store.find(run_id).root, secrets)
+    except KeyboardInterrupt:
+        if store.paths.run(run_id).spec.exists():
+            Run(run_id, store).stop()
+        raise
     return Run(run_id, store)
 
 
 def _make_spec(
-    run_id: str, code: Source, options: RunOptions, manifest: Manifest, origin: Origin | None, notebook: str
+    run_id: str,
+    code: Source,
+    options: RunOptions,
+    config: dict[str, Any],
+    manifest: Manifest,
+    origin: Origin | None,
+    notebook: str,
 ) -> RunSpec:
     seed = (
         options.seed
@@ -144,6 +163,7 @@ def _make_spec(
         seed=seed,
         source=code,
         options=options,
+        config=config,
         captured=tuple(manifest.names),
         payload_digest=manifest.digest,
         workdir=os.getcwd(),
@@ -157,6 +177,18 @@ def _make_spec(
     )
 
 
+def _with_config(options: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
+    """The options together with those in the config (`--config`, `--set`), and the config (`run.config`).
+
+    What was given as an option goes before the config. Raises ConfigError.
+    """
+    if not options.config and not options.set:
+        return options, {}
+    config = load_config(options.config, options.set) if options.config else parse_config("", "--set", options.set)
+    given = {name: getattr(options, name) for name in options.model_fields_set}
+    return make_options(**{**config.run_options(), **given}), config.as_dict()
+
+
 def _split_secrets(options: RunOptions) -> tuple[RunOptions, dict[str, str]]:
     """The options as they may be written down, and the secrets in `--env`, which only travel in the environment."""
     secrets = {name: value for name, value in options.env.items() if is_secret(name)}
@@ -164,6 +196,7 @@ def _split_secrets(options: RunOptions) -> tuple[RunOptions, dict[str, str]]:
     return options.model_copy(update={"env": open_}), secrets
 
 
+@functools.cache
 def _package_versions() -> dict[str, str]:
     versions = {}
     for name in _RECORDED_PACKAGES:

@@ -12,14 +12,14 @@ from jtrain.domain.devices import format_bytes
 __all__ = ["clip", "format_bytes", "format_count", "format_duration", "format_number", "format_time", "table"]
 
 
-def format_duration(seconds: float) -> str:
-    """`0.42 s`, `12.3 s`, `4 min 05 s`, `3 h 07 min`, `2 d 04 h`."""
+def format_duration(seconds: float, *, is_rough: bool = False) -> str:
+    """`0.42 s`, `12.3 s`, `4 min 05 s`, `3 h 07 min`, `2 d 04 h`; a rough one has whole seconds."""
     if not math.isfinite(seconds) or seconds < 0:
         return "n/a"
-    if seconds < 10:
-        return f"{seconds:.2f} s"
+    if seconds < 99.5 and is_rough:
+        return f"{seconds:.0f} s"
     if seconds < 99.95:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"

@@ -75,7 +75,7 @@ class SomeRuns(Arguments):
 
 
 def find_run(word: str, store: RunStore | None = None) -> Run:
-    """The run that `word` means: an id, a name (the newest run of that name), the beginning of one id, or "" (the newest).
+    """The run that `word` means: an id, a name (the newest run of it), the beginning of one id, or "" (the newest).
 
     Raises RunNotFoundError, naming the nearest.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 1.5
 """How long text is held back while a browser may still answer."""
-_SHOWN_LINES = 12
+_SHOWN_LINES = 10
 _SHOWN_COLUMNS = 240
 
 
@@ -127,7 +127,7 @@ def to_widget(snapshot: Snapshot, lines: list[str], note: str = "") -> dict[str,
         "title": title(snapshot),
         "state": snapshot.state,
         "share": snapshot.progress.fraction if snapshot.progress.step or eta_s else None,
-        "elapsed": format_duration(snapshot.elapsed_s) if snapshot.elapsed_s else "",
+        "elapsed": format_duration(snapshot.elapsed_s, is_rough=True) if snapshot.elapsed_s else "",
         "facts": progress_parts(snapshot),
         "note": note or (snapshot.reason if is_waiting else ""),
         "metrics": [[clip(name, 30), format_number(value)] for name, value in snapshot.metrics.items()],

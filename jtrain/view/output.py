@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 
 from jtrain.run import Run
+from jtrain.store.files import read_json
 from jtrain.store.logs import LogReader, WarningFolder
 
 MOST_LINES = 1000
 MOST_CHARS = 200_000
 """What a notebook takes of a run's output. It is saved with the notebook, and browsers slow down beyond that."""
 LAST_LINES = 20
-_BLOCK_BYTES = 1 << 20
+_TRACEBACK = re.compile(r"(  \+ Exception Group )?Traceback \(most recent call last\):")
+_HOLD_S = 1.0
 
 
 class OutputFeed:
     """Follows rank 0's log from attempt to attempt.
 
     `partial` is an unfinished last line (a progress bar). With `only_new` all that is there already is passed over,
-    but for the last few lines.
+    but for the last few lines. The traceback that ends a rank is left out: the error is shown by itself. So lines
+    that look like one are held back for a moment.
     """
 
     def __init__(self, run: Run, *, only_new: bool = False) -> None:
         self._run = run
+        self._tracebacks = _TracebackHolder()
         self._folder = WarningFolder()
         self._reader: LogReader | None = None
         self._attempt = 0
@@ -41,14 +46,25 @@ class OutputFeed:
                 lines += self._read_attempt(number)
         if self._keeps_last and lines:
             lines, self._keeps_last = lines[-LAST_LINES:], False
-        return lines
+        return self._tracebacks.feed(lines)
 
     def finish(self) -> list[str]:
         """The rest: an unfinished last line, and a sentence for each warning that was left out."""
-        lines = self.read()
+        lines = self.read() + self._tracebacks.release(self._last_error())
         rest = [self.partial] if self.partial else []
         self.partial = ""
         return lines + rest + self._folder.summary()
+
+    def _last_error(self) -> str:
+        """The traceback that rank 0 ended with, or ""."""
+        attempts = self._run.attempts
+        if not attempts:
+            return ""
+        try:
+            record = read_json(attempts[-1].error(0))
+        except (OSError, ValueError):
+            return ""
+        return str(record.get("text", "")) if isinstance(record, dict) else ""
 
     def _read_attempt(self, number: int) -> list[str]:
         rest = []
@@ -60,20 +76,32 @@ class OutputFeed:
         self.partial = chunk.partial
         return self._folder.feed(rest + chunk.lines)
 
-    def count_lines(self) -> int:
-        """Lines in the logs of all attempts."""
-        return sum(_count(attempt.log(0)) for attempt in self._run.attempts)
 
+class _TracebackHolder:
+    """Keeps lines from the beginning of a traceback on, until it is clear that it isn't the end of the rank."""
 
-def _count(path: Path) -> int:
-    total = 0
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                total += block.count(b"\n")
-    except FileNotFoundError:
-        return 0
-    return total
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._until = 0.0
+
+    def feed(self, lines: list[str]) -> list[str]:
+        if not self._held:
+            start = next((index for index, line in enumerate(lines) if _TRACEBACK.match(line)), len(lines))
+            self._held, lines = lines[start:], lines[:start]
+            self._until = time.monotonic() + _HOLD_S
+            return lines
+        self._held += lines
+        return self.release("") if time.monotonic() >= self._until else []
+
+    def release(self, traceback_text: str) -> list[str]:
+        """The lines held so far, without those of `traceback_text`."""
+        held, self._held = self._held, []
+        block = [line.rstrip() for line in traceback_text.splitlines()]
+        shown = [line.rstrip() for line in held]
+        for start in range(len(shown) - len(block) + 1) if block else ():
+            if shown[start : start + len(block)] == block:
+                return held[:start] + held[start + len(block) :]
+        return held
 
 
 class Bounds:

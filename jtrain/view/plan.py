@@ -28,7 +28,8 @@ def _devices(want: Want) -> str:
 def _batch(plan: LaunchPlan) -> str:
     """The effective batch; a loader's batch size isn't known before the cell runs."""
     accumulate, ranks = plan.options.accumulate, plan.want.count
-    return f"the loader's batch size × {accumulate} accumulated × {ranks} rank{'s' if ranks > 1 else ''} = × {accumulate * ranks}"
+    factors = f"{accumulate} accumulated, on {ranks} rank{'s' if ranks > 1 else ''}"
+    return f"{accumulate * ranks} times the loader's batch size for each optimizer step ({factors})"
 
 
 def _captured(plan: LaunchPlan) -> str:

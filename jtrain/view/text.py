@@ -40,7 +40,7 @@ def progress_parts(snapshot: Snapshot) -> list[str]:
     elif snapshot.is_alive and progress.steps_per_s:
         parts.append(f"{format_count(progress.steps_per_s)} steps/s")
     if snapshot.is_alive and progress.eta_s is not None:
-        parts.append(f"{format_duration(progress.eta_s)} left")
+        parts.append(f"{format_duration(progress.eta_s, is_rough=True)} left")
     return parts
 
 
@@ -74,7 +74,7 @@ def summary_rows(snapshot: Snapshot) -> list[tuple[str, str]]:
     """Labels and values of the still summary."""
     progress = snapshot.progress
     rows = []
-    if snapshot.reason and snapshot.state not in ("finished", "running"):
+    if snapshot.reason and snapshot.state != "finished" and not snapshot.reason.startswith(snapshot.state):
         rows.append(("reason", snapshot.reason))
     if snapshot.world_size:
         ranks = f"{snapshot.world_size} rank{'s' if snapshot.world_size > 1 else ''}"
@@ -126,21 +126,19 @@ _COLORS = {
     "interrupted": "#b26a00",
 }
 _BADGE = "color:#fff;background:{};border-radius:3px;padding:1px 7px;font-size:90%"
-_GRID = (
-    "display:grid;grid-template-columns:max-content auto;gap:1px 14px;margin-top:4px;font-variant-numeric:tabular-nums"
-)
+_ROWS = "display:flex;flex-wrap:wrap;gap:1px 18px;margin-top:3px;font-variant-numeric:tabular-nums"
 
 
 def summary_html(snapshot: Snapshot) -> str:
     """The same summary for a browser: no colours of its own but the badge's, so that it fits light and dark pages."""
     badge = _BADGE.format(_COLORS.get(snapshot.state, "#1565c0"))
     cells = "".join(
-        f'<span style="opacity:.7">{html.escape(label)}</span><span>{html.escape(value)}</span>'
+        f'<span><span style="opacity:.7">{html.escape(label)}</span>&ensp;{html.escape(value)}</span>'
         for label, value in summary_rows(snapshot)
     )
     return (
         f'<div style="line-height:1.45"><span style="{badge}">{html.escape(snapshot.state)}</span> '
-        f'<b>{html.escape(title(snapshot))}</b><div style="{_GRID}">{cells}</div></div>'
+        f'<b>{html.escape(title(snapshot))}</b><div style="{_ROWS}">{cells}</div></div>'
     )
 
 

@@ -1,21 +1,16 @@
 """Waiting for a run: show it, hear the user's interrupts, end when it rests.
 
-The first interrupt asks for a pause, the second stops the run, the third only ends the wait. While a run is waited
-for, SIGINT is counted here and raises nothing, so that no interrupt can fall between two lines of somebody's code.
+The first interrupt asks for a pause, the second stops the run, the third only ends the wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Protocol
 
 from jtrain.errors import JtrainError, RunInterrupted
+from jtrain.interrupts import Interrupts
 from jtrain.run import Run
 from jtrain.view.snapshot import Snapshot, SnapshotReader
 
@@ -38,47 +33,13 @@ class View(Protocol):
         """Leave what shall stay."""
 
 
-class Interrupts:
-    """How often the user has interrupted since the wait began."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """SIGINT counts and raises nothing; elsewhere than in the main thread nothing can be done about signals."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, self._on_signal)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-
-
-@contextmanager
-def raising_interrupts() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also in an awaited cell, whose kernel would only cancel it at the next await."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class Watch:
-    """One wait for one run."""
+    """One wait for one run. `interrupts`: those that came while it was started, if any."""
 
-    def __init__(self, run: Run, view: View) -> None:
+    def __init__(self, run: Run, view: View, interrupts: Interrupts | None = None) -> None:
         self.run = run
-        self.interrupts = Interrupts()
+        self.interrupts = interrupts or Interrupts()
+        self.interrupts.is_raising = False
         self._view = view
         self._reader = SnapshotReader(run)
         self._heard = 0
@@ -87,7 +48,7 @@ class Watch:
 
     def wait(self) -> None:
         """Wait here, blocking. Raises what `conclude` raises."""
-        with self.interrupts.counted():
+        with self.interrupts.installed():
             while not self._is_over():
                 time.sleep(self._pause_s())
             self._finish()
@@ -95,7 +56,7 @@ class Watch:
 
     async def wait_async(self) -> None:
         """Wait in an event loop, which goes on serving others. Raises what `conclude` raises."""
-        with self.interrupts.counted():
+        with self.interrupts.installed():
             while not self._is_over():
                 try:
                     await asyncio.sleep(self._pause_s())

@@ -127,7 +127,7 @@ function build(model) {
   chart.append(curve, metrics);
   const devices = element("div", "jtrain-devices");
   middle.append(chart, devices);
-  const log = element("pre", "jtrain-log", { tabindex: "0", "aria-label": "Last output of rank 0" });
+  const log = element("div", "jtrain-log", { tabindex: "0", role: "group", "aria-label": "Last output of rank 0" });
   root.append(head, bar, facts, note, middle, log);
   return { root, badge, name, elapsed, pause, stop, bar, facts, note, chart, curve, metrics, devices, log };
 }

@@ -1,0 +1,88 @@
+"""A notebook without a browser: its cells run in a kernel, their output goes to the terminal, and into a copy."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from jtrain.errors import LaunchError
+
+_EXIT_CODES = {"paused": 75, "stopped": 130}
+
+
+class _LiveClient(NotebookClient):
+    """Prints outputs as they come."""
+
+    def output(self, outs: Any, msg: Any, display_id: str, cell_index: int) -> Any:
+        show(msg["content"], msg["msg_type"])
+        return super().output(outs, msg, display_id, cell_index)
+
+
+def show(content: dict[str, Any], kind: str) -> None:
+    """Print an output message of a kernel."""
+    if kind == "stream":
+        target = sys.stderr if content["name"] == "stderr" else sys.stdout
+        target.write(content["text"])
+        target.flush()
+    elif kind in ("display_data", "execute_result"):
+        print(content["data"].get("text/plain", ""), flush=True)
+    elif kind == "error":
+        print("\n".join(content["traceback"]), file=sys.stderr, flush=True)
+
+
+def execute(notebook: dict[str, Any], path: Path, output: Path) -> int:
+    """Run all cells; returns an exit code. The copy in `output` is written whatever happens.
+
+    Raises LaunchError when the kernel can't be started or dies, or the copy can't be written.
+    """
+    node = nbformat.from_dict(notebook)
+    client = _LiveClient(
+        node,
+        timeout=None,
+        kernel_name="python3",  # this Python, whatever the notebook was written with
+        resources={"metadata": {"path": str(path.absolute().parent)}},
+        store_widget_state=False,
+    )
+    try:
+        code = asyncio.run(_execute(client))
+    except (DeadKernelError, RuntimeError) as error:
+        raise LaunchError(f"the kernel of {path} could not be started, or has died: {error}") from error
+    finally:
+        _write(node, output)
+    print(f"written to {output}")
+    return code
+
+
+async def _execute(client: _LiveClient) -> int:
+    """An interrupt goes to the kernel: the cell that waits there pauses its run, and a second one stops it."""
+    loop = asyncio.get_running_loop()
+    interrupts: list[asyncio.Task[None]] = []
+
+    async def interrupt() -> None:
+        await client.km.interrupt_kernel()
+
+    loop.add_signal_handler(signal.SIGINT, lambda: interrupts.append(loop.create_task(interrupt())))
+    try:
+        await client.async_execute()
+    except CellExecutionError as error:
+        if error.ename == "RunInterrupted":
+            return next((code for word, code in _EXIT_CODES.items() if word in error.evalue), 130)
+        return 130 if error.ename == "KeyboardInterrupt" else 1
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    return 0
+
+
+def _write(node: Any, output: Path) -> None:
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(node, output)
+    except OSError as error:
+        raise LaunchError(f"the executed notebook can't be written to {output}: {error.strerror}") from error
