@@ -65,6 +65,7 @@ for step, (inputs, targets) in enumerate(loader):
     optimizer.step()
     optimizer.zero_grad()
 note(path, accelerator, steps, started)
+accelerator.end_training()  # or gloo's threads now and then abort a rank at its end
 """
 )
 
