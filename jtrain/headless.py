@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def execute(notebook: dict[str, Any], path: Path, output: Path) -> int:
 
     Raises LaunchError when the kernel can't be started or dies, or the copy can't be written.
     """
-    node = nbformat.from_dict(notebook)
+    node = nbformat.reads(json.dumps(notebook), as_version=4)
     client = _LiveClient(
         node,
         timeout=None,
