@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from jtrain.config import Config, load_config
 from jtrain.domain.fit_result import FitResult
 from jtrain.errors import JtrainError, OptionError, nearest
+from jtrain.interrupts import Interrupts
 from jtrain.launching import launch
 from jtrain.options import RunOptions
 from jtrain.run import Run
+from jtrain.view.notebook import NotebookView
 from jtrain.view.plain import PlainView
 from jtrain.view.terminal import TerminalView
-from jtrain.view.watching import Watch
+from jtrain.view.watching import View, Watch
 
 if TYPE_CHECKING:
     from jtrain.worker.handle import WorkerRun
@@ -58,27 +60,39 @@ def fit(config: str | Path | Config | None = None, **options: Any) -> Any:
     Raises OptionError (ConfigError for the file) for what can't be, WorkerError when the training fails, and
     RunInterrupted when the wait was interrupted.
     """
+    recorded: dict[str, Any] = {}
     if config is not None and not isinstance(config, Config):
-        config = load_config(config, _overrides(options.pop("set", ())))
+        recorded = {"config": str(config), "set": _overrides(options.pop("set", ()))}
+        config = load_config(config, recorded["set"])
     training, of_run = split_options(options)
     here = _current_run()
     if here is not None:
         return _fit_here(here, config, training, of_run)
-    run = _launch(config, training, of_run)
-    if of_run.get("background"):
-        return run
-    Watch(run, TerminalView(run) if sys.stdout.isatty() else PlainView(run)).wait()
+    of_run |= recorded
+    interrupts = Interrupts()
+    with interrupts.installed():
+        run = _launch(config, training, of_run)
+        if of_run.get("background"):
+            return run
+        Watch(run, _view(run), interrupts).wait()
     return run.result()
 
 
-def run_config(config: Config, **options: Any) -> Run:
+def run_config(config: Config, /, **options: Any) -> Run:
     """Start a run that trains what `config` describes. `options`: run options that go before the config's.
 
-    Modules in the current folder can be named in it.
+    Among these, `config` (the file) and `set` are only recorded. Modules in the current folder can be named in it.
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     return _launch(config, {}, options)
+
+
+def _view(run: Run) -> View:
+    if "ipykernel" in sys.modules:
+        # Called from a cell's own code, which holds the kernel until it returns: no browser could answer.
+        return NotebookView(run, may_ask=False)
+    return TerminalView(run) if sys.stdout.isatty() else PlainView(run)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -139,7 +139,7 @@ def _example(own: list[str]) -> str:
 def _run_config(read: ReadWords) -> int:
     options = check_words(read)
     config = load_config(options.config, options.set)
-    given = {name: getattr(options, name) for name in options.model_fields_set - {"config", "set"}}
+    given = {name: getattr(options, name) for name in options.model_fields_set}
     return _watch(lambda: run_config(config, **given), read)
 
 

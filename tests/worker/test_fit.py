@@ -211,13 +211,15 @@ def test_a_config_finds_modules_beside_it(tmp_path: Path, monkeypatch: pytest.Mo
     assert type(result.model).__name__ == "Net"
 
 
-def test_a_config_may_name_what_the_notebook_has_defined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_config_may_name_what_the_notebook_has_defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = __import__("__main__")
     monkeypatch.setattr(main, "my_net", net, raising=False)
     monkeypatch.setattr(main, "my_data", digits(), raising=False)
-    config = parse_config("model: my_net\ndata: my_data\nresource: {gpus: none, nproc: 1}\n")
-    result = jtrain.fit(config, epochs=2)
+    (tmp_path / "train.yaml").write_text("model: my_net\ndata: my_data\nresource: {gpus: none, nproc: 1}\n")
+    result = jtrain.fit(tmp_path / "train.yaml", set="training.log_interval=7", epochs=2)
     assert len(result.history["loss"]) == 2
+    assert jtrain.last_run().spec.config["training"] == {"log_interval": 7}
+    assert jtrain.last_run().spec.config["model"] == {"name": "my_net"}
 
 
 @pytest.mark.parametrize(
