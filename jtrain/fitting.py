@@ -49,7 +49,8 @@ def fit(config: str | Path | Config | None = None, **options: Any) -> Any:
 
         result = jtrain.fit(model=Net(), train=(X, y), loss="cross_entropy", validation=0.2, epochs=5, nproc=2)
 
-    In a `%%jtrain` cell, or in a program that `jtrain run` has started, it trains in that run, on all its ranks.
+    In a `%%jtrain` cell, or in a program that `jtrain run` has started, it trains in that run, on all its ranks, what
+    the run's `--config` says, if it has one.
     Elsewhere it starts a run of its own, shows it, and waits; with `background=True` it returns the `Run` at once.
 
     Options of the training: `model`, `train`, `loss`, `optimizer`, `validation`, `epochs`, `batch_size_per_gpu`,
@@ -121,6 +122,8 @@ def _overrides(given: str | Sequence[str] | Mapping[str, Any]) -> Sequence[str]:
 def _current_run() -> WorkerRun | None:
     """The handle of the run that this process is a rank of, or None outside of a run."""
     if "JTRAIN_RUN_ID" not in os.environ:
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            raise JtrainError("jtrain.fit starts its own processes: run this script with python or `jtrain run`")
         return None
     from jtrain.worker.handle import WorkerRun
 
@@ -134,7 +137,24 @@ def _fit_here(run: WorkerRun, config: Config | None, training: Mapping[str, Any]
     if of_run:
         names = ", ".join(of_run)
         raise OptionError(f"{names}: inside a run these are decided; give them to %%jtrain or `jtrain run` instead")
+    if config is None and run.config:
+        config = Config.model_validate(dict(run.config))
+    elif config is not None:
+        _check_decided(run, config)
     return _train(run, config, vars(sys.modules["__main__"]), training)
+
+
+def _check_decided(run: WorkerRun, config: Config) -> None:
+    """A config that is read inside of a run comes too late for options that change what is trained."""
+    decided = {
+        "precision": run.accelerator.mixed_precision,
+        "accumulate": run.accelerator.gradient_accumulation_steps,
+    }
+    for name, wanted in config.run_options().items():
+        if name in decided and wanted != decided[name]:
+            raise OptionError(
+                f"the config wants {name}={wanted!r}, but this run has {decided[name]!r}; start it with --config"
+            )
 
 
 def _launch(config: Config | None, training: Mapping[str, Any], of_run: Mapping[str, Any]) -> Run:

@@ -47,6 +47,8 @@ def forward(model: nn.Module, loss: Callable[[Any, Any], Any], batch: Any) -> tu
         outputs = model(**batch) if isinstance(batch, Mapping) else model(*batch)
     else:
         outputs = model(*inputs, **named)
+        if isinstance(loss, NamedLoss):
+            outputs = getattr(outputs, "logits", outputs)  # as models of `transformers` name their scores
     value = loss(outputs, targets)
     if not isinstance(value, Tensor) or value.numel() != 1:
         raise OptionError(f"loss must give a tensor with one element for a batch, not {_shape(value)}")

@@ -75,7 +75,7 @@ def make_loader(data: Any, batch_size: int, *, shuffle: bool, num_workers: int) 
         shuffle=shuffle and not isinstance(data, IterableDataset),
         num_workers=num_workers,
         persistent_workers=num_workers > 0,
-        pin_memory=torch.accelerator.is_available(),
+        pin_memory=torch.cuda.is_available(),
     )
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 import jtrain
 from jtrain.config import parse_config
 from jtrain.domain.states import State
-from jtrain.errors import ConfigError, OptionError, WorkerError
+from jtrain.errors import ConfigError, JtrainError, OptionError, WorkerError
 from jtrain.fitting import run_config, split_options
 from jtrain.run import Run
 from jtrain.worker.fit import divide_batch
@@ -162,6 +162,32 @@ def test_inside_a_cell_it_trains_in_the_cells_run() -> None:
     values = run.result(timeout=60)
     assert values["steps"] == 2 * 15
     assert len(values["result"].history["loss"]) == 2
+
+
+def test_inside_a_cell_it_trains_what_the_runs_config_says(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text(CONFIG)
+    run = start(
+        "import jtrain\nresult = jtrain.fit(epochs=2)",
+        config=str(tmp_path / "train.yaml"),
+        set=("training.gradient_accumulation_steps=4",),
+        outputs=("result",),
+    )
+    result = run.result(timeout=60)["result"]
+    assert len(result.history["val/loss"]) == 2
+    assert len(run.metrics["loss"]) == 2 * -(-23 // 4)  # 1438 samples in batches of 32 on two ranks
+
+
+def test_a_config_read_too_late_to_be_obeyed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text(CONFIG.replace("seed: 1", "seed: 1, accumulate: 8"))
+    run = start(f"import jtrain\njtrain.fit({str(tmp_path / 'train.yaml')!r})", nproc=1)
+    with pytest.raises(WorkerError, match="wants accumulate=8, but this run has 1"):
+        run.result(timeout=60)
+
+
+def test_under_another_launcher_it_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(JtrainError, match="starts its own processes"):
+        jtrain.fit(model=1, train=2)
 
 
 def test_inside_a_cell_options_of_the_run_are_refused() -> None:

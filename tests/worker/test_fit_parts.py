@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -177,6 +177,20 @@ def test_a_model_may_be_made_by_a_function() -> None:
     assert isinstance(make_model(lambda: nn.Linear(1, 1)), nn.Linear)
     with pytest.raises(OptionError, match="model is 3"):
         make_model(lambda: 3)
+
+
+def test_a_named_loss_takes_the_logits_of_an_output_object() -> None:
+    class Output(NamedTuple):
+        logits: torch.Tensor
+
+    class WithLogits(nn.Module):
+        def forward(self, x: torch.Tensor) -> Output:
+            return Output(x)
+
+    scores, labels = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    value, outputs, _ = forward(WithLogits(), NamedLoss("cross_entropy"), {"x": scores, "labels": labels})
+    assert torch.equal(outputs, scores)
+    assert torch.equal(value, F.cross_entropy(scores, labels))
 
 
 def test_a_models_own_loss_is_used_when_asked_for() -> None:
