@@ -95,6 +95,10 @@ def _gpu_memory(gpus: tuple[DeviceSample, ...], pid: int) -> Reading:
     return Reading(sum(known))
 
 
+_FIRST_AFTER_S = 0.3
+"""The first sample waits until the ranks, whose start needs the processor, are up."""
+
+
 class SampleThread:
     """Appends a sample to the file `path`, as a JSON line, every `interval_s` seconds until it is stopped.
 
@@ -120,7 +124,7 @@ class SampleThread:
         self._thread = threading.Thread(target=self._run, name="jtrain-samples", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first sample is taken at once."""
+        """Begin; the first sample is taken soon."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> bool:
@@ -142,6 +146,7 @@ class SampleThread:
         signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
         )
+        self._stop.wait(_FIRST_AFTER_S)
         due = self._clock()
         try:
             while not self._stop.is_set():

@@ -40,6 +40,7 @@ from jtrain.store.runs import RunStore
 _TICK_S = 0.02
 _WAIT_TICK_S = 0.1
 _RENEW_S = 3600.0
+_DURABLE_AFTER_S = 1.0
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 logger = logging.getLogger("jtrain.supervisor")
@@ -193,12 +194,16 @@ class Supervisor:
     def _watch(self, attempt: Attempt) -> list[Any]:
         self._was_told_to_pause = False
         self._schedule_checkpoint()
+        durable_at = time.monotonic() + _DURABLE_AFTER_S
         while True:
             exits = attempt.poll()
             if exits is not None:
                 return exits
             self._read_inbox()
             self._renew_lease()
+            if time.monotonic() >= durable_at:
+                durable_at = float("inf")
+                self.store.make_durable(self.paths.id)
             if self.journal.state is State.STARTING and attempt.has_begun:
                 self._write("running", reason="")
             if self._wants_stop:

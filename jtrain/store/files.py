@@ -22,6 +22,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Make the content of `path` durable. Raises OSError when it is missing or the disk fails."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomic(path: Path, content: bytes | str, *, sync: bool = True) -> None:
     """Replace `path` by `content` as a whole: readers see the old or the new file, never a part.
 

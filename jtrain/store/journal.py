@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jtrain.domain.states import Event, Standing, State, advance, fold, may_move
+from jtrain.domain.states import ALIVE, Event, Standing, State, advance, fold, may_move
 from jtrain.store.files import append_line, read_lines
 
 
@@ -42,14 +42,16 @@ class Journal:
         self.standing = read_standing(path)
 
     def write(self, kind: str, *, owner_lost: bool = False, **data: Any) -> Event:
-        """Append a fact and return it. Raises ValueError for a move that can't be."""
+        """Append a fact and return it; one that ends in a state of rest is on the disk then.
+
+        Raises ValueError for a move that can't be.
+        """
         event = Event(self.standing.last_event + 1, time.time(), kind, data)
         before = self.standing.state if self.standing.last_event else None
         if event.state is not None and not may_move(before, event.state, owner_lost=owner_lost):
             raise ValueError(f"a run can't go from {before} to {event.state}")
-        append_line(
-            self.path, {"n": event.number, "t": event.time, "event": kind, **data}, sync=event.state is not None
-        )
+        is_rest = event.state is not None and event.state not in ALIVE
+        append_line(self.path, {"n": event.number, "t": event.time, "event": kind, **data}, sync=is_rest)
         self.standing = advance(self.standing, event)
         return event
 

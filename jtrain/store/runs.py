@@ -14,7 +14,7 @@ from pathlib import Path
 from jtrain.domain.spec import RunSpec
 from jtrain.domain.states import ALIVE, State
 from jtrain.errors import RunNotFoundError, StoreError, nearest
-from jtrain.store.files import is_locked, sync_folder, write_atomic
+from jtrain.store.files import is_locked, sync_file, sync_folder, write_atomic
 from jtrain.store.index import RunIndex, RunSummary
 from jtrain.store.journal import Journal, read_standing
 from jtrain.store.names import new_run_id
@@ -71,7 +71,6 @@ class RunStore:
             aside.checkpoints.mkdir()
             yield aside
             os.rename(aside.root, final)
-            sync_folder(self.paths.runs)
         except OSError as error:
             shutil.rmtree(aside.root, ignore_errors=True)
             if isinstance(error, StoreError):
@@ -85,9 +84,21 @@ class RunStore:
             raise
 
     def write_spec(self, paths: RunPaths, spec: RunSpec) -> None:
-        """Put `spec` and the first event into a run that is being created."""
-        write_atomic(paths.spec, spec.model_dump_json(indent=1))
+        """Put `spec` and the first event into a run that is being created.
+
+        Not synced: that would make every launch wait for the disk. The supervisor makes a run durable a second later.
+        """
+        write_atomic(paths.spec, spec.model_dump_json(indent=1), sync=False)
         Journal(paths.journal).write("queued", reason="created")
+
+    def make_durable(self, run_id: str) -> None:
+        """Have the disk hold what a living run's folder says; a file system that can't is left alone."""
+        paths = self.paths.run(run_id)
+        with contextlib.suppress(OSError):
+            for path in (paths.spec, paths.journal):
+                sync_file(path)
+            for folder in (paths.root, self.paths.runs):
+                sync_folder(folder)
 
     def find(self, run_id: str) -> RunPaths:
         """Paths of an existing run; raises RunNotFoundError naming the nearest one."""

@@ -46,11 +46,14 @@ class NotebookView:
         self._recent: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._note = ""
         self._widget: RunWidget | None = None
-        self._probe = Probe() if may_ask else None
+        self._may_ask = may_ask
+        self._probe: Probe | None = None
         self._patience_ends = time.monotonic() + (_PATIENCE_S if may_ask else 0.0)
 
     def update(self, snapshot: Snapshot) -> None:
         self._take(self._feed.read(), self._notices.new(snapshot))
+        if self._may_ask and self._probe is None:
+            self._probe = Probe()
         if self._widget is None and self._probe is not None and self._probe.is_answered:
             self._open_widget(snapshot)
         if self._widget is not None:

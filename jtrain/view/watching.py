@@ -16,6 +16,8 @@ from jtrain.view.snapshot import Snapshot, SnapshotReader
 
 UPDATE_S = 0.2
 """At most five updates a second, however fast the loop is."""
+FIRST_UPDATE_S = 0.25
+"""Until then there is little to show, and the processor is needed for starting the ranks."""
 _POLL_S = 0.03
 _LATEST_POLL_S = 0.1
 
@@ -43,7 +45,7 @@ class Watch:
         self._view = view
         self._reader = SnapshotReader(run)
         self._heard = 0
-        self._update_due = 0.0
+        self._update_due = time.monotonic() + FIRST_UPDATE_S
         self._began = time.monotonic()
 
     def wait(self) -> None:
