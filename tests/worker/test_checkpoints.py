@@ -1,0 +1,169 @@
+"""Damaged, foreign or unwritable checkpoints are recognised and named; training goes on or stops with a reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from jtrain.domain.checkpoints import Position
+from jtrain.domain.states import State
+from jtrain.errors import CheckpointError
+from jtrain.store.checkpoints import list_checkpoints
+from jtrain.store.paths import RunPaths
+from jtrain.worker.checkpointer import Checkpointer
+from jtrain.worker.state import check_registrable
+from tests.cells import start, train
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Alone:
+    """The only rank."""
+
+    rank, size = 0, 1
+
+    def all_agree(self, is_fine: bool) -> bool:
+        return is_fine
+
+
+class Other(Alone):
+    size = 2
+
+
+def paths_of(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(tmp_path / "brisk-otter-7")
+    paths.checkpoints.mkdir(parents=True)
+    return paths
+
+
+def save(paths: RunPaths, *steps: int, keep: int = 5) -> Checkpointer:
+    checkpointer = Checkpointer(paths, Alone(), keep)
+    for step in steps:
+        checkpointer.save(Position(step=step), {"weights": torch.full((4,), float(step))}, {"mine": step})
+    return checkpointer
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "manifest", "empty-manifest"])
+def test_a_damaged_checkpoint_is_named_and_the_newest_good_one_used(tmp_path: Path, harm: str) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = save(paths, 1, 2)
+    file = paths.checkpoints / "step-000002" / "shared.pt"
+    data = file.read_bytes()
+    if harm == "flip":
+        file.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
+    elif harm == "cut":
+        file.write_bytes(data[:-1])
+    elif harm == "remove":
+        file.unlink()
+    else:
+        manifest = file.with_name("manifest.json")
+        manifest.write_bytes(b"" if harm == "empty-manifest" else manifest.read_bytes()[:-30])
+    loaded, name, problems = checkpointer.load("step-000002")
+    assert (name, loaded.own["mine"], float(loaded.shared["weights"][0])) == ("step-000001", 1, 1.0)
+    assert problems[0].startswith("step-000002")
+
+
+def test_no_good_checkpoint_is_an_error_that_names_each(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = save(paths, 1)
+    (paths.checkpoints / "step-000001" / "rank-0.pt").unlink()
+    with pytest.raises(CheckpointError, match=r"step-000001: rank-0\.pt"):
+        checkpointer.load("step-000001")
+
+
+def test_a_checkpoint_of_a_newer_format_or_another_number_of_ranks_is_refused(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = save(paths, 1)
+    with pytest.raises(CheckpointError, match="--nproc 1"):
+        Checkpointer(paths, Other(), 3).load("step-000001")
+    manifest = paths.checkpoints / "step-000001" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
+    with pytest.raises(CheckpointError, match="newer jtrain"):
+        checkpointer.load("step-000001")
+
+
+def test_retention_keeps_the_newest_and_never_less(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    save(paths, 1, 2, 3, 4, keep=2)
+    assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000003", "step-000004"]
+
+
+def test_saving_the_same_step_again_replaces_it(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    save(paths, 1, 1)
+    assert [entry.name for entry in paths.checkpoints.iterdir()] == ["step-000001"]
+
+
+def test_a_folder_that_takes_nothing_leaves_the_old_checkpoints_alone(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = save(paths, 1)
+    (paths.checkpoints / ".partial-step-000002").write_text("in the way")  # stands where the folder should be
+    with pytest.raises(CheckpointError, match="could not be written"):
+        checkpointer.save(Position(step=2), {}, {})
+    assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000001"]
+
+
+def test_a_vanished_checkpoint_folder_does_not_end_the_training() -> None:
+    run = start(
+        "import shutil\n"
+        "from jtrain.store.runs import RunStore\n"
+        "folder = RunStore().find(run.id).checkpoints\n"
+        "run.accelerator\n"
+        "if run.rank == 0:\n    shutil.rmtree(folder); folder.write_text('no folder')\n"
+        "run.accelerator.wait_for_everyone()\n"
+        "out = run.checkpoint()",
+        outputs=("out",),
+    )
+    assert run.result(timeout=50) == {"out": None}
+    assert "could not be written" in run.notices()[0]["text"]
+
+
+MODEL = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Sequential(torch.nn.Linear(4, {width}), torch.nn.Linear({width}, 1))
+optimizer = torch.optim.AdamW(model.parameters())
+loader = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=4)
+model, optimizer, loader = run.prepare(model, optimizer, loader)
+run.register({name!r}, [])
+for (batch,) in run.batches(loader, epochs=2):
+    run.step(model(batch).pow(2).mean())
+    {more}
+"""
+
+
+def test_an_edited_cell_goes_on_or_is_told_what_does_not_fit() -> None:
+    first = start(MODEL.format(width=8, name="history", more="run.checkpoint()"), nproc=1)
+    assert first.wait(timeout=50) is State.FINISHED
+    same = start(MODEL.format(width=8, name="history", more="print('added')"), nproc=1, resume=first.id)
+    assert same.wait(timeout=50) is State.FINISHED
+    other = start(MODEL.format(width=9, name="history", more=""), nproc=1, resume=first.id)
+    assert other.wait(timeout=50) is State.FAILED
+    assert "'0.weight'" in other.reason
+    assert "(9, 4)" in other.reason
+    assert "(8, 4)" in other.reason
+    renamed = start(MODEL.format(width=8, name="histories", more=""), nproc=1, resume=first.id)
+    assert renamed.wait(timeout=50) is State.FAILED
+    assert "'history'" in renamed.reason
+    assert "'histories'" in renamed.reason
+
+
+def test_resume_auto_finds_the_unfinished_run_of_the_same_cell() -> None:
+    first = train(epochs=500, pause_s=0.01, checkpoint_every="2steps")
+    while not first.checkpoints():
+        pass
+    first.stop()
+    first.wait(timeout=30)
+    second = train(epochs=500, pause_s=0.01, resume="auto")
+    assert second.spec.resumed_from.startswith(f"{first.id}/step-")
+    assert second.spec.seed == first.spec.seed
+    second.stop()
+    second.wait(timeout=30)
+
+
+def test_only_what_can_be_put_back_may_be_registered() -> None:
+    with pytest.raises(TypeError, match="int has no state_dict"):
+        check_registrable("count", 3)
