@@ -1,0 +1,113 @@
+"""Whatever a cell raises arrives as a record with the user's own lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from jtrain.domain.states import State
+from jtrain.errors import WorkerError
+from tests.cells import start
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def error_of(source: str, nproc: int = 1) -> WorkerError:
+    run = start(source, {"__name__": "__main__"}, nproc=nproc)
+    assert run.wait(timeout=50) is State.FAILED, run.logs()
+    error = run.error
+    assert error is not None
+    return error
+
+
+def users_lines(error: WorkerError) -> list[tuple[str, int, str]]:
+    return [(frame["file"], frame["line"], frame["text"]) for frame in error.frames if frame["user"]]
+
+
+def test_the_cells_own_line_stands_first_with_its_number_in_the_notebook() -> None:
+    error = error_of("import torch\n\ntorch.zeros(2) @ torch.zeros(3)")
+    assert error.type_name == "RuntimeError"
+    assert users_lines(error) == [("Cell In[1]", 4, "torch.zeros(2) @ torch.zeros(3)")]
+
+
+def test_a_message_that_can_not_be_shown_does_not_hide_the_error() -> None:
+    error = error_of("class Odd(Exception):\n    def __str__(self): raise KeyError('no')\nraise Odd")
+    assert error.type_name == "Odd"
+    assert "__str__ raised KeyError" in error.message
+
+
+def test_a_recursion_of_a_thousand_calls_is_folded() -> None:
+    error = error_of("def deeper(n): return deeper(n + 1)\ndeeper(0)")
+    assert error.type_name == "RecursionError"
+    assert len(error.frames) < 70
+    assert any("more calls" in frame["text"] for frame in error.frames)
+
+
+def test_an_exception_group_and_a_cause_are_told_in_full() -> None:
+    error = error_of("raise ExceptionGroup('both', [ValueError('a'), KeyError('b')]) from OSError('disk')")
+    assert error.type_name == "ExceptionGroup"
+    for word in ("ValueError: a", "KeyError: 'b'", "OSError: disk"):
+        assert word in error.traceback_text
+
+
+def test_an_error_in_a_dataloader_worker_shows_the_datasets_line() -> None:
+    error = error_of(
+        "from torch.utils.data import DataLoader, Dataset\n"
+        "class Bad(Dataset):\n"
+        "    def __len__(self): return 4\n"
+        "    def __getitem__(self, index): raise ValueError(f'sample {index} is bad')\n"
+        "for batch in DataLoader(Bad(), num_workers=1): pass"
+    )
+    assert error.type_name == "ValueError"
+    assert "sample 0 is bad" in error.message
+    assert "line 5" in error.message
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [("raise KeyboardInterrupt", "KeyboardInterrupt"), ("raise SystemExit('that was it')", "SystemExit")],
+)
+def test_endings_by_exception_are_named(line: str, name: str) -> None:
+    error = error_of(line)
+    assert error.type_name == name
+
+
+def test_a_name_the_cell_does_not_have_at_its_end_is_named_with_the_nearest() -> None:
+    run = start("model = 1", {}, nproc=1, outputs=("modle",))
+    assert run.wait(timeout=50) is State.FAILED
+    assert "did you mean 'model'" in run.reason
+
+
+def test_a_value_that_can_not_leave_does_not_hold_back_the_others() -> None:
+    run = start("import threading\nlock = threading.Lock()\nnumber = 3", {}, nproc=1, outputs=("lock", "number"))
+    assert run.wait(timeout=50) is State.FINISHED
+    assert run.outputs() == {"number": 3}
+    assert "lock" in run.notices()[0]["text"]
+
+
+def test_threads_and_exit_handlers_of_the_cell_do_not_hold_the_rank() -> None:
+    run = start(
+        "import atexit, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(300,)).start()\n"
+        "atexit.register(print, 'the end')",
+        {},
+        nproc=1,
+    )
+    assert run.wait(timeout=30) is State.FINISHED
+    assert "the end" in run.logs()
+
+
+def test_rubbish_on_the_standard_streams_is_kept_and_shown_as_text() -> None:
+    run = start(
+        "import os, subprocess, sys\n"
+        "os.write(1, b'\\xff\\xfe raw\\n')\n"
+        "print('no newline', end='')\n"
+        "sys.stdout.flush()\n"
+        "subprocess.run(['sh', '-c', 'echo from a child; echo error >&2'])\n"
+        "print('\\udc80 half a pair')",
+        {},
+        nproc=1,
+    )
+    assert run.wait(timeout=50) is State.FINISHED, run.error and run.error.traceback_text
+    log = run.logs()
+    for text in ("raw", "no newline", "from a child", "error", "half a pair"):
+        assert text in log
