@@ -95,10 +95,6 @@ def _gpu_memory(gpus: tuple[DeviceSample, ...], pid: int) -> Reading:
     return Reading(sum(known))
 
 
-_FIRST_AFTER_S = 0.3
-"""The first sample waits until the ranks, whose start needs the processor, are up."""
-
-
 class SampleThread:
     """Appends a sample to the file `path`, as a JSON line, every `interval_s` seconds until it is stopped.
 
@@ -114,8 +110,10 @@ class SampleThread:
         *,
         store_dir: Path | None = None,
         only: Collection[str] | None = None,
+        first_after_s: float = 0.0,
     ) -> None:
         self.num_lost = 0
+        self._first_after_s = first_after_s
         self._path = path
         self._interval_s = interval_s
         self._sampler = Sampler(store_dir or path.parent, pids, only=only)
@@ -146,7 +144,8 @@ class SampleThread:
         signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
         )
-        self._stop.wait(_FIRST_AFTER_S)
+        if self._first_after_s:
+            self._stop.wait(self._first_after_s)
         due = self._clock()
         try:
             while not self._stop.is_set():

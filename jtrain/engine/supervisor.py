@@ -41,6 +41,8 @@ _TICK_S = 0.02
 _WAIT_TICK_S = 0.1
 _RENEW_S = 3600.0
 _DURABLE_AFTER_S = 1.0
+_SAMPLE_AFTER_S = 0.3
+"""What doesn't hurry waits until the ranks, whose start needs the processor, are up."""
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 logger = logging.getLogger("jtrain.supervisor")
@@ -178,7 +180,9 @@ class Supervisor:
         attempt = Attempt(self.paths, number, self.spec, devices, checkpoint.name if checkpoint else None)
         attempt.start()
         self._catch_signals()
-        sampler = SampleThread(attempt.paths.samples, pids=attempt.pids, store_dir=self.store.paths.root)
+        sampler = SampleThread(
+            attempt.paths.samples, pids=attempt.pids, store_dir=self.store.paths.root, first_after_s=_SAMPLE_AFTER_S
+        )
         sampler.start()
         try:
             exits = self._watch(attempt)
