@@ -1,0 +1,170 @@
+"""Local modules that were edited after the kernel imported them.
+
+Workers import such a module as its file is now; the kernel keeps what it imported. That is worth a sentence, and this
+module knows when. After every cell `remember_modules` notes the modification time and the size of the files of the
+modules that are new. Where the import happened before (or the file changed within the cell), the header of the
+module's `.pyc` file tells what was compiled. `importlib.reload`, and `%autoreload` through it, gives a module a new
+`__spec__`: then the file is noted anew. (`%autoreload` can also put changed functions into a module without a reload;
+such a module is still called older, although it may not be.)
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_MAIN_MODULES = frozenset({"__main__", "__mp_main__", "__mp_main"})
+_PYC_HEADER = struct.Struct("<4sIII")
+"""Magic number, flags, source's time in seconds and size, both modulo 2**32 (PEP 552)."""
+_UINT32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class StaleModule:
+    """A module whose file isn't what the kernel imported."""
+
+    name: str
+    file: str
+    is_gone: bool = False
+    """The file was removed or renamed."""
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """A file's state: `time_ns` is None where only whole seconds are known."""
+
+    time_s: int
+    size: int
+    time_ns: int | None = None
+
+    def fits(self, now: _Stamp) -> bool:
+        if self.time_ns is None or now.time_ns is None:
+            return (self.time_s, self.size) == (now.time_s, now.size)
+        return (self.time_ns, self.size) == (now.time_ns, now.size)
+
+
+@dataclass(frozen=True)
+class _Note:
+    spec: object
+    file: str
+    stamp: _Stamp
+
+
+class ModuleMemory:
+    """What was noted about the modules of one process."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._notes: dict[str, _Note] = {}
+
+    def remember(self, roots: Sequence[Path] | None = None) -> None:
+        """Note the modules that are new or reloaded; `roots`: only files below these folders are local."""
+        for name in [name for name in list(sys.modules) if name not in self._seen]:
+            self._seen.add(name)
+            self._note(name, roots)
+        for name in list(self._notes):
+            if self._attributes(name).get("__spec__") is not self._notes[name].spec:
+                self._note(name, roots)
+
+    def stale(self, modules: Iterable[str] | None = None) -> list[StaleModule]:
+        """Those whose file changed since."""
+        self.remember()
+        names = self._notes if modules is None else [name for name in modules if name in self._notes]
+        found = []
+        for name in sorted(names):
+            note = self._notes[name]
+            now = _stamp(note.file)
+            if now is None or not note.stamp.fits(now):
+                found.append(StaleModule(name, note.file, is_gone=now is None))
+        return found
+
+    def _note(self, name: str, roots: Sequence[Path] | None) -> None:
+        self._notes.pop(name, None)
+        attributes = self._attributes(name)
+        file = attributes.get("__file__")
+        if not isinstance(file, str) or not _is_local(name, file, roots):
+            return
+        now = _stamp(file)
+        if now is not None:
+            compiled = _compiled_stamp(attributes.get("__cached__")) if file.endswith(".py") else None
+            stamp = now if compiled is None or compiled.fits(now) else compiled
+            self._notes[name] = _Note(attributes.get("__spec__"), os.path.abspath(file), stamp)
+
+    def _attributes(self, name: str) -> dict[str, Any]:
+        """A module's variables, without running code of its own: anything may stand in `sys.modules`."""
+        try:
+            found = object.__getattribute__(sys.modules.get(name), "__dict__")
+        except (AttributeError, TypeError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+def _is_local(name: str, file: str, roots: Sequence[Path] | None) -> bool:
+    if name in _MAIN_MODULES or name.partition(".")[0] == __name__.partition(".")[0]:
+        return False
+    path = Path(os.path.abspath(file))
+    if not _INSTALLED.isdisjoint(path.parts):
+        return False
+    if roots is not None:
+        return any(path.is_relative_to(os.path.abspath(root)) for root in roots)
+    return not any(path.is_relative_to(folder) for folder in _standard_folders())
+
+
+def _standard_folders() -> list[str]:
+    paths = sysconfig.get_paths()
+    return [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)]
+
+
+def _stamp(file: str) -> _Stamp | None:
+    try:
+        found = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return _Stamp(int(found.st_mtime) & _UINT32, found.st_size & _UINT32, found.st_mtime_ns)
+
+
+def _compiled_stamp(cached: object) -> _Stamp | None:
+    """The source that a `.pyc` file was made from; None where that says nothing about what was imported."""
+    if sys.dont_write_bytecode or not isinstance(cached, str) or not os.access(os.path.dirname(cached), os.W_OK):
+        return None
+    try:
+        with open(cached, "rb") as file:
+            _, flags, time_s, size = _PYC_HEADER.unpack(file.read(_PYC_HEADER.size))
+    except (OSError, ValueError, struct.error):
+        return None
+    return None if flags else _Stamp(time_s, size)
+
+
+_memory = ModuleMemory()
+
+
+def remember_modules(roots: Sequence[Path] | None = None) -> None:
+    """To be called after every cell: note the local modules that were imported or reloaded since the last call."""
+    _memory.remember(roots)
+
+
+def stale_modules(modules: Iterable[str] | None = None) -> list[StaleModule]:
+    """The local modules (of `modules`: names; default all) whose files changed since the kernel imported them."""
+    return _memory.stale(modules)
+
+
+def warnings() -> list[str]:
+    """What to tell the user before a launch: a sentence for each stale module."""
+    return [_sentence(module) for module in stale_modules()]
+
+
+def _sentence(module: StaleModule) -> str:
+    file = os.path.relpath(module.file) if Path(module.file).is_relative_to(os.getcwd()) else module.file
+    if module.is_gone:
+        return f"{file} is gone since this kernel imported {module.name}: workers that import it will fail"
+    return (
+        f"{file} was edited after this kernel imported {module.name}: the workers use the file as it is now, the "
+        f"kernel's copy is older (importlib.reload({module.name}) or a restart brings it up to date)"
+    )
