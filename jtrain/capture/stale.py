@@ -4,8 +4,8 @@ Workers import such a module as its file is now; the kernel keeps what it import
 module knows when. After every cell `remember_modules` notes the modification time and the size of the files of the
 modules that are new. Where the import happened before (or the file changed within the cell), the header of the
 module's `.pyc` file tells what was compiled. `importlib.reload`, and `%autoreload` through it, gives a module a new
-`__spec__`: then the file is noted anew. (`%autoreload` can also put changed functions into a module without a reload;
-such a module is still called older, although it may not be.)
+`__spec__`: then the file is noted anew. `%autoreload` also puts changed functions into a module without a reload; the
+times that it keeps tell.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-_MAIN_MODULES = frozenset({"__main__", "__mp_main__", "__mp_main"})
+_MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
 _PYC_HEADER = struct.Struct("<4sIII")
 """Magic number, flags, source's time in seconds and size, both modulo 2**32 (PEP 552)."""
 _UINT32 = 0xFFFFFFFF
@@ -55,6 +56,8 @@ class _Note:
     spec: object
     file: str
     stamp: _Stamp
+    autoreload_time: float | None
+    """The file's time when `%autoreload` last looked after it; None before it first did."""
 
 
 class ModuleMemory:
@@ -69,9 +72,11 @@ class ModuleMemory:
         for name in [name for name in list(sys.modules) if name not in self._seen]:
             self._seen.add(name)
             self._note(name, roots)
-        for name in list(self._notes):
-            if self._attributes(name).get("__spec__") is not self._notes[name].spec:
+        for name, note in list(self._notes.items()):
+            if self._attributes(name).get("__spec__") is not note.spec:
                 self._note(name, roots)
+            else:
+                self._note_autoreload(name, note)
 
     def stale(self, modules: Iterable[str] | None = None) -> list[StaleModule]:
         """Those whose file changed since."""
@@ -87,6 +92,8 @@ class ModuleMemory:
 
     def _note(self, name: str, roots: Sequence[Path] | None) -> None:
         self._notes.pop(name, None)
+        if name not in sys.modules:
+            self._seen.discard(name)
         attributes = self._attributes(name)
         file = attributes.get("__file__")
         if not isinstance(file, str) or not _is_local(name, file, roots):
@@ -95,7 +102,16 @@ class ModuleMemory:
         if now is not None:
             compiled = _compiled_stamp(attributes.get("__cached__")) if file.endswith(".py") else None
             stamp = now if compiled is None or compiled.fits(now) else compiled
-            self._notes[name] = _Note(attributes.get("__spec__"), os.path.abspath(file), stamp)
+            file = os.path.abspath(file)
+            self._notes[name] = _Note(attributes.get("__spec__"), file, stamp, _autoreload_time(name, file))
+
+    def _note_autoreload(self, name: str, note: _Note) -> None:
+        """`%autoreload` looks after a module: the first time it only notes the file, later it takes changes in."""
+        time, now = _autoreload_time(name, note.file), _stamp(note.file)
+        if time is None or now is None or time == note.autoreload_time:
+            return
+        stamp = note.stamp if note.autoreload_time is None else now
+        self._notes[name] = replace(note, autoreload_time=time, stamp=stamp)
 
     def _attributes(self, name: str) -> dict[str, Any]:
         """A module's variables, without running code of its own: anything may stand in `sys.modules`."""
@@ -117,6 +133,7 @@ def _is_local(name: str, file: str, roots: Sequence[Path] | None) -> bool:
     return not any(path.is_relative_to(folder) for folder in _standard_folders())
 
 
+@cache
 def _standard_folders() -> list[str]:
     paths = sysconfig.get_paths()
     return [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)]
@@ -140,6 +157,21 @@ def _compiled_stamp(cached: object) -> _Stamp | None:
     except (OSError, ValueError, struct.error):
         return None
     return None if flags else _Stamp(time_s, size)
+
+
+def _autoreload_time(name: str, file: str) -> float | None:
+    """The file's time when `%autoreload` last looked after the module with success; None where it doesn't.
+
+    IPython has no public name for it, so nothing is taken for granted.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    magics = getattr(getattr(shell, "magics_manager", None), "registry", {}).get("AutoreloadMagics")
+    reloader = getattr(magics, "_reloader", None)
+    times, failed = getattr(reloader, "modules_mtimes", None), getattr(reloader, "failed", None)
+    if not isinstance(times, dict) or not isinstance(failed, dict):
+        return None
+    time = times.get(name)
+    return None if failed.get(file) == time else time
 
 
 _memory = ModuleMemory()
