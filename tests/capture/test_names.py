@@ -194,7 +194,10 @@ TYPE_CASES = [
     ("class A[T](B[T]):\n  x: T\n  def f(self) -> T: pass", "B"),
     ("type X[T] = dict[T, Y]", "dict Y"),
     ("type X = list[X]; x = 1", "list"),
-    ("T; def f[T](): pass", "T"),
+    ("T\ndef f[T](): pass", "T"),
+    ("class A:\n  B = 1\n  def f[T: B](self): return B", "B"),
+    ("type X = Y\nY = 1\nX", ""),
+    ("type X = Y\nX\nY = 1", "Y"),
 ]
 
 
