@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,22 @@ _EXIT_CODES = {"paused": 75, "stopped": 130}
 
 
 class _LiveClient(NotebookClient):
-    """Prints outputs as they come."""
+    """Prints outputs as they come, and passes interrupts on to the kernel.
+
+    The cell that waits there pauses its run; a second interrupt stops it.
+    """
+
+    @contextlib.asynccontextmanager
+    async def async_setup_kernel(self, **options: Any) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        tasks: list[asyncio.Task[None]] = []
+        async with super().async_setup_kernel(**options):
+            # In place of nbclient's own handler, which would end the kernel.
+            loop.add_signal_handler(signal.SIGINT, lambda: tasks.append(loop.create_task(self._interrupt())))
+            yield
+
+    async def _interrupt(self) -> None:
+        await self.km.interrupt_kernel()
 
     def output(self, outs: Any, msg: Any, display_id: str, cell_index: int) -> Any:
         show(msg["content"], msg["msg_type"])
@@ -62,22 +79,12 @@ def execute(notebook: dict[str, Any], path: Path, output: Path) -> int:
 
 
 async def _execute(client: _LiveClient) -> int:
-    """An interrupt goes to the kernel: the cell that waits there pauses its run, and a second one stops it."""
-    loop = asyncio.get_running_loop()
-    interrupts: list[asyncio.Task[None]] = []
-
-    async def interrupt() -> None:
-        await client.km.interrupt_kernel()
-
-    loop.add_signal_handler(signal.SIGINT, lambda: interrupts.append(loop.create_task(interrupt())))
     try:
         await client.async_execute()
     except CellExecutionError as error:
         if error.ename == "RunInterrupted":
             return next((code for word, code in _EXIT_CODES.items() if word in error.evalue), 130)
         return 130 if error.ename == "KeyboardInterrupt" else 1
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
     return 0
 
 

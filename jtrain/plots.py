@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +147,9 @@ def _shorten(name: str, width: int = 40) -> str:
 
 def to_png(figure: Any) -> bytes:
     """The figure as a PNG file: always the same bytes for the same figure."""
-    import io
-
     file = io.BytesIO()
-    figure.savefig(file, format="png", metadata={"Software": None})
+    with warnings.catch_warnings():
+        # A metric's name may have letters that the font lacks: they are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(file, format="png", metadata={"Software": None})
     return file.getvalue()

@@ -19,7 +19,8 @@ _CONTEXT = 2
 _MOST_FRAMES = 16
 """User frames shown, half from each end; a recursion has thousands."""
 _WIDTH = 75
-_LIBRARY = re.compile(r"(?:site-packages|dist-packages)/([^/]+)|/lib/python\d\.\d+/([^/]+)")
+_INSTALLED = re.compile(r"(?:site-packages|dist-packages)/([^/]+)")
+_STANDARD = re.compile(r"/lib/python\d\.\d+/([^/]+)")
 
 _RED, _GREEN, _DIM, _BOLD = "31", "32", "2", "1"
 Sources = Mapping[str, tuple[int, str]]
@@ -115,9 +116,10 @@ def _folded(frames: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _library(file: str) -> str:
-    found = _LIBRARY.search(file.replace("\\", "/"))
+    path = file.replace("\\", "/")
+    found = _INSTALLED.search(path) or _STANDARD.search(path)
     if found:
-        return (found[1] or found[2]).removesuffix(".py")
+        return found[1].removesuffix(".py")
     return "jtrain" if "/jtrain/" in file else file
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def format_number(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         text = f"{value:.4g}"
         return f"{value:.0f}" if "e" in text else text
-    return f"{value:.3e}".replace("e-0", "e-").replace("e+0", "e")
+    return re.sub(r"e([+-])0*", lambda sign: "e-" if sign[1] == "-" else "e", f"{value:.3e}")
 
 
 def format_count(count: float) -> str:

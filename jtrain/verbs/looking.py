@@ -29,7 +29,8 @@ def status(arguments: OneRun) -> Shown:
     """How one run stands."""
     run = find_run(arguments.run)
     standing, progress = run.standing, run.progress
-    rows = [("state", run.shown_state), ("reason", standing.reason), ("name", run.name)]
+    rows = [("state", run.shown_state), ("reason", standing.reason)]
+    rows.append(("name", run.name if run.name != run.id else ""))
     rows.append(("created", format_time(run.spec.created)))
     rows.append(("devices", ", ".join(standing.devices)))
     rows.append(("step", f"{progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else "")))

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
+from jtrain.domain.wording import format_bytes
 from jtrain.run import Run
 from jtrain.store.files import read_json
 from jtrain.store.logs import LogReader, WarningFolder
@@ -17,6 +18,8 @@ MOST_CHARS = 200_000
 LAST_LINES = 20
 _TRACEBACK = re.compile(r"(  \+ Exception Group )?Traceback \(most recent call last\):")
 _HOLD_S = 1.0
+_MOST_BYTES = 8 << 20
+"""Of one update's output, at most so much is read."""
 
 
 class OutputFeed:
@@ -71,9 +74,12 @@ class OutputFeed:
         if self._reader is None or number > self._attempt:
             rest = [self.partial] if self.partial else []
             self._attempt = number
-            self._reader = LogReader(self._run.paths.attempt(number).log(0))
+            self._reader = LogReader(self._run.paths.attempt(number).log(0), _MOST_BYTES)
         chunk = self._reader.read()
         self.partial = chunk.partial
+        if chunk.skipped_bytes:
+            size = format_bytes(chunk.skipped_bytes)
+            rest.append(f"… {size} of output came too fast to be shown; `%jtrain logs {self._run.id}` shows all")
         return self._folder.feed(rest + chunk.lines)
 
 

@@ -33,10 +33,10 @@ def _batch(plan: LaunchPlan) -> str:
 
 
 def _captured(plan: LaunchPlan) -> str:
-    sizes = plan.manifest.sizes
-    if not sizes:
+    manifest = plan.manifest
+    if not manifest.names:
         return "sent from the notebook: nothing"
-    largest = sorted(sizes.items(), key=lambda item: -item[1])
-    rows = [(f"  {clip(name, 60)}", format_bytes(size)) for name, size in largest[:_MOST_NAMES]]
-    more = [(f"  … {len(largest) - _MOST_NAMES} more", "")] if len(largest) > _MOST_NAMES else []
-    return f"sent from the notebook: {format_bytes(sum(sizes.values()))}\n{table([*rows, *more], right='1')}"
+    largest = sorted(manifest.names.items(), key=lambda item: -item[1].size_bytes)
+    rows = [(f"  {clip(name, 60)}", info.type, format_bytes(info.size_bytes)) for name, info in largest[:_MOST_NAMES]]
+    more = [(f"  … {len(largest) - _MOST_NAMES} more", "", "")] if len(largest) > _MOST_NAMES else []
+    return f"sent from the notebook: {format_bytes(manifest.total_bytes)}\n{table([*rows, *more], right='2')}"

@@ -1,0 +1,74 @@
+"""Rank 0's output on its way to the user."""
+
+from __future__ import annotations
+
+import pytest
+
+from jtrain.view import output
+from jtrain.view.output import Bounds, OutputFeed
+from tests.doors.stores import make_run
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: bad\n'
+
+
+def test_lines_come_once_and_an_unfinished_one_at_the_end() -> None:
+    run = make_run(log="a\nb\n50%\r100%")
+    feed = OutputFeed(run)
+    assert feed.read() == ["a", "b"]
+    assert feed.partial == "100%"
+    assert feed.read() == []
+    assert feed.finish() == ["100%"]
+
+
+def test_whoever_comes_later_sees_the_last_lines_only() -> None:
+    run = make_run(log="".join(f"{n}\n" for n in range(100)))
+    assert OutputFeed(run, only_new=True).read() == [str(n) for n in range(80, 100)]
+
+
+def test_the_traceback_that_ended_the_rank_is_left_out() -> None:
+    run = make_run(state="failed", log=f"a\n{TRACEBACK}last words\n", error={"text": TRACEBACK})
+    feed = OutputFeed(run)
+    assert feed.read() == ["a"]
+    assert feed.finish() == ["last words"]
+
+
+def test_a_traceback_that_the_program_printed_itself_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_HOLD_S", 0.0)
+    run = make_run(log=f"a\n{TRACEBACK}b\n")
+    feed = OutputFeed(run)
+    assert feed.read() + feed.read() == ["a", *TRACEBACK.splitlines(), "b"]
+
+
+def test_a_warning_is_shown_once_and_counted() -> None:
+    line = "x.py:3: UserWarning: old\n  f()\n"
+    run = make_run(log=line * 5 + "done\n")
+    lines = OutputFeed(run).finish()
+    assert lines == ["x.py:3: UserWarning: old", "  f()", "done", "UserWarning: old (5 times, rank 0)"]
+
+
+def test_a_flood_is_cut_in_the_middle() -> None:
+    bounds = Bounds(most_lines=3, most_chars=10_000)
+    assert bounds.feed(["a", "b"]) == ["a", "b"]
+    assert bounds.feed([str(n) for n in range(100)]) == ["0"]
+    last = bounds.finish("brisk-otter-7")
+    assert last[0] == "… 79 more lines here; `%jtrain logs brisk-otter-7` shows all"
+    assert last[1:] == [str(n) for n in range(80, 100)]
+
+
+def test_a_few_lines_too_many_are_all_shown() -> None:
+    bounds = Bounds(most_lines=1, most_chars=10_000)
+    assert bounds.feed(["a", "b", "c"]) + bounds.finish("r") == ["a", "b", "c"]
+
+
+def test_long_lines_count_by_their_length() -> None:
+    bounds = Bounds(most_lines=100, most_chars=50)
+    assert len(bounds.feed(["x" * 20] * 10)) == 2
+
+
+def test_what_was_never_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_MOST_BYTES", 100)
+    run = make_run(log="".join(f"line {n}\n" for n in range(1000)))
+    feed = OutputFeed(run)
+    lines = feed.read()
+    assert lines[-1] == "line 999"
+    assert "too fast to be shown" in lines[0]
