@@ -86,9 +86,9 @@ def pack(
 ) -> Manifest:
     """Write what the cell uses into the new folder `target`.
 
-    `names`: what the cell reads, with the line where it does; names that the notebook doesn't have are left out. `extra`:
-    names to capture besides. Functions of the notebook come with the globals they use. A tensor that is the result of a
-    computation that tracks gradients arrives as a leaf. Raises CaptureError naming every variable that can't travel.
+    `names`: what the cell reads, with the line where it does; names that the notebook doesn't have are left out.
+    `extra`: names to capture besides. Functions of the notebook come with the globals they use. A tensor that is the
+    result of a computation that tracks gradients arrives as a leaf. Raises CaptureError naming every variable that can't travel.
     """
     wanted = _choose(namespace, names, extra, provided)
     target.mkdir()

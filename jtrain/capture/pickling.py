@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import pickle
 import sys
 import types
@@ -54,6 +55,9 @@ class Pickler(cloudpickle.Pickler):
             if any(obj.__globals__ is namespace for namespace in self.namespaces):
                 self.code_files.add(obj.__code__.co_filename)
             self._note(obj)
+        elif isinstance(obj, types.CodeType):
+            # cloudpickle forgets the file that code comes from, and with it the lines of a traceback.
+            return marshal.loads, (marshal.dumps(obj),)
         elif isinstance(obj, type):
             self._note(obj)
         elif (torch := sys.modules.get("torch")) is not None:

@@ -53,8 +53,8 @@ def _unwrap(module: Any) -> Any:
 def pack_result(values: Mapping[str, Any], target: Path, *, captured: Mapping[str, Any]) -> None:
     """Write `values` to the folder `target`; models unwrapped and everything on the CPU.
 
-    `captured`: what came from the notebook; its classes are referred to by name, so that the notebook's own `isinstance`
-    holds. Raises CaptureError, after writing all others, naming the values that can't be sent back.
+    `captured`: what came from the notebook; its classes are referred to by name, so that the notebook's own
+    `isinstance` holds. Raises CaptureError, after writing all others, naming the values that can't be sent back.
     """
     aside = target.with_name(f".{target.name}.new")
     good, problems = dict(values), []

@@ -26,8 +26,8 @@ class Captured:
 def unpack(payload: Path, main: dict[str, Any]) -> Captured:
     """Load a payload into the namespace `main`.
 
-    Arrays and tensors are mapped from the file, privately: they can be written to, nobody else sees that, and only pages
-    that are touched take memory. Raises CaptureError for a payload that is incomplete.
+    Arrays and tensors are mapped from the file, privately: they can be written to, nobody else sees that, and only
+    pages that are touched take memory. Raises CaptureError for a payload that is incomplete.
     """
     index, unpickler = _open(payload)
     values = {}
