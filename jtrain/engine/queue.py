@@ -35,7 +35,8 @@ class Ticket(BaseModel):
     """A waiting run's public note. Anybody may have written it, so its content is checked and never more than believed.
 
     `since` in UTC epoch seconds; `nonce` makes equal run ids of two users differ. `user` and `seen` (when it was last
-    renewed) are told by the file system, not by the content. `priority`, `tag` and `expected_hours` decide nothing yet.
+    renewed) are told by the file system, not by the content. `tag` and `expected_hours`
+    decide nothing yet.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -67,9 +68,9 @@ class Ticket(BaseModel):
         return self
 
     @property
-    def place(self) -> tuple[float, str, str]:
-        """What the line is ordered by."""
-        return (self.since, self.run_id, self.nonce)
+    def place(self) -> tuple[int, float, str, str]:
+        """What the line is ordered by: the higher priority first, then who came first."""
+        return (-self.priority, self.since, self.run_id, self.nonce)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class DeviceQueue:
         devices: Sequence[Device],
         *,
         is_shared: bool = False,
+        priority: int = 0,
         sampler: Sampler | None = None,
     ) -> None:
         self.sentence = ""
@@ -47,6 +48,7 @@ class DeviceQueue:
         self._run_id = run_id
         self._want = want
         self._is_shared = is_shared
+        self._priority = priority
         self._devices = {device.uuid: device for device in devices}
         self._table = LeaseTable(paths)
         self._booth = TicketBooth(paths)
@@ -108,6 +110,7 @@ class DeviceQueue:
             candidates=want.candidates,
             is_exact=want.is_exact,
             is_shared=self._is_shared,
+            priority=self._priority,
         )
 
     def _look(self, me: Ticket, tickets: Sequence[Ticket]) -> list[DeviceStatus]:
@@ -139,7 +142,14 @@ class DeviceWait(DeviceQueue):
         options = spec.options
         slots = cpu_slots()
         want = ask(options.gpus, options.nproc, visible, slots)
-        super().__init__(MachinePaths.find(), spec.id, want, [*visible, *slots], is_shared=options.share_devices)
+        super().__init__(
+            MachinePaths.find(),
+            spec.id,
+            want,
+            [*visible, *slots],
+            is_shared=options.share_devices,
+            priority=options.priority,
+        )
 
 
 class _Usage:

@@ -62,6 +62,13 @@ def test_a_big_request_is_not_overtaken_by_small_ones() -> None:
     )
 
 
+def test_a_higher_priority_goes_before_who_came_first() -> None:
+    early = ticket("early", 1, 3)
+    urgent = ticket("urgent", 2, 3).model_copy(update={"priority": 5})
+    assert isinstance(answer(urgent, slots("", "", "", ""), early), Start)
+    assert isinstance(answer(early, slots("", "", "", ""), urgent), Wait)
+
+
 def test_runs_that_want_other_devices_pass() -> None:
     big = ticket("big", 1, 4)
     on_gpu = ticket("gpu", 2, 1, of=2, kind="gpu")
