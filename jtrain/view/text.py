@@ -121,9 +121,9 @@ def title(snapshot: Snapshot) -> str:
 _COLORS = {
     "finished": "#2e7d32",
     "failed": "#c62828",
-    "stopped": "#757575",
-    "paused": "#b26a00",
-    "interrupted": "#b26a00",
+    "stopped": "#616161",
+    "paused": "#985a00",
+    "interrupted": "#985a00",
 }
 _BADGE = "color:#fff;background:{};border-radius:3px;padding:1px 7px;font-size:90%"
 _ROWS = "display:flex;flex-wrap:wrap;gap:1px 18px;margin-top:3px;font-variant-numeric:tabular-nums"

@@ -145,6 +145,7 @@ function draw(parts, shown) {
     parts.bar.setAttribute("aria-valuetext", `${Math.round(100 * shown.share)} %`);
   }
   setText(parts.facts, shown.facts.join("  ·  "));
+  parts.facts.hidden = shown.facts.length === 0;
   setText(parts.note, shown.note);
   parts.note.hidden = !shown.note;
   parts.chart.hidden = shown.metrics.length === 0;
