@@ -13,7 +13,7 @@ import random
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def launch_cell(
     """
     cell = parse_cell(source, filename, first_line=first_line)
     code = Source(kind="cell", text=source, filename=filename, first_line=first_line)
-    return _launch(code, namespace, cell.names, options, notebook=notebook)
+    return _launch(code, namespace, cell.names, options, notebook=notebook, attributes=cell.attributes)
 
 
 def plan_cell(source: str, namespace: Mapping[str, object], options: RunOptions, *, first_line: int = 2) -> LaunchPlan:
@@ -116,6 +116,7 @@ def _launch(
     options: RunOptions,
     *,
     notebook: str = "",
+    attributes: Collection[str] = (),
 ) -> Run:
     _refuse_platform()
     options, config = _with_config(options)
@@ -128,7 +129,8 @@ def _launch(
     try:
         with contextlib.ExitStack() as until_it_runs:
             with store.create(run_id) as paths:
-                manifest = pack(namespace, names, paths.payload, extra=options.inputs, provided=_PROVIDED)
+                given = {"extra": options.inputs, "provided": _PROVIDED, "attributes": attributes}
+                manifest = pack(namespace, names, paths.payload, **given)
                 spec = _make_spec(run_id, code, options, config, manifest, origin, notebook)
                 store.write_spec(paths, spec)
                 if origin is not None:

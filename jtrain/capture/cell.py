@@ -24,6 +24,8 @@ class Cell:
     """The number that the source's first line has in its cell."""
     names: dict[str, int] = field(default_factory=dict)
     """What it may take from the notebook, with the line where each is used first, as the cell counts lines."""
+    attributes: frozenset[str] = frozenset()
+    """All names behind a dot, by which submodules are recognised that the notebook has imported."""
 
 
 def parse_cell(source: str, filename: str, *, first_line: int = 2, is_script: bool = False) -> Cell:
@@ -53,7 +55,8 @@ def parse_cell(source: str, filename: str, *, first_line: int = 2, is_script: bo
         raise _error(
             "the code is nested too deeply for Python; split it up", text, filename, first_line, None
         ) from None
-    return Cell(source, filename, first_line, names)
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return Cell(source, filename, first_line, names, frozenset(attributes))
 
 
 def _check_characters(text: str, filename: str) -> None:

@@ -1,79 +1,44 @@
-"""Captures what a cell uses: one file of objects, one of big buffers that every rank maps, and an index."""
+"""Captures what a cell uses from the notebook: for the workers (`pack`), or only to say what it would be (`plan`)."""
 
 from __future__ import annotations
 
-import io
-import json
 import linecache
-import mmap
 import os
-import pickle
-import shutil
-import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
-import xxhash
-
-from jtrain.capture.pickling import IN_BAND_BYTES, Pickler, size_of
-from jtrain.capture.refusing import Refusal, find_refusal, refuse
+from jtrain.capture import rebuild
+from jtrain.capture.modules import used_submodules
+from jtrain.capture.notebook import Notebook, is_kernels, with_dependencies
+from jtrain.capture.payload import Output, new_folder, write_payload
+from jtrain.capture.pickler import Pickler
+from jtrain.capture.problems import find_all, find_kernels_own, refusal_of
+from jtrain.capture.reducer import Reducer
 from jtrain.errors import CaptureError, nearest
-
-PAGE_BYTES = mmap.PAGESIZE
-_CHUNK_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class NameInfo:
-    """A captured variable: its type, what it adds to the payload in bytes, the line where the cell uses it."""
+    """A captured variable: its type; what it adds to the payload, in bytes; the cell's line that needs it.
+
+    `needed_by`: the variable through which the cell needs it; empty when the cell uses it itself.
+    """
 
     type: str
     size_bytes: int
     line: int
+    needed_by: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was captured. `digest`: xxh3-128 over everything, hexadecimal."""
+    """What was captured. `digest`: xxh3-128 over everything, hexadecimal; empty when nothing was written."""
 
     names: dict[str, NameInfo]
     digest: str
     total_bytes: int
-
-
-class Buffers:
-    """Takes the big buffers of a pickle; writes them to `file`, each at a page of its own, or only counts them."""
-
-    def __init__(self, file: IO[bytes] | None) -> None:
-        self._file = file
-        self.places: list[tuple[int, int]] = []
-        self.end = 0
-        self.digest = xxhash.xxh3_128()
-
-    def take(self, buffer: pickle.PickleBuffer) -> bool:
-        """A callback of pickle: true keeps the buffer inside the pickle."""
-        size = size_of(buffer)
-        if size < IN_BAND_BYTES:
-            return True
-        start = -(-self.end // PAGE_BYTES) * PAGE_BYTES
-        if self._file is not None:
-            self._write(buffer.raw(), start)
-        self.places.append((start, size))
-        self.end = start + size
-        return False
-
-    def _write(self, view: memoryview, start: int) -> None:
-        assert self._file is not None
-        descriptor = self._file.fileno()
-        for offset in range(0, view.nbytes, _CHUNK_BYTES):
-            chunk = view[offset : offset + _CHUNK_BYTES]
-            self.digest.update(chunk)
-            place = start + offset
-            while chunk:
-                written = os.pwrite(descriptor, chunk, place)
-                chunk, place = chunk[written:], place + written
 
 
 def pack(
@@ -83,20 +48,24 @@ def pack(
     *,
     extra: Iterable[str] = (),
     provided: Iterable[str] = ("run",),
+    attributes: Collection[str] = (),
 ) -> Manifest:
-    """Write what the cell uses into the new folder `target`.
+    """Write what the cell uses to the new folder `target`; with nothing to write, the folder isn't made.
 
-    `names`: what the cell reads, with the line where it does; names that the notebook doesn't have are left out.
-    `extra`: names to capture besides. Functions of the notebook come with the globals they use. A tensor that is the
-    result of a computation that tracks gradients arrives as a leaf. Raises CaptureError naming every variable that can't travel.
+    `names`: what the cell reads, with the line where it does; what the notebook doesn't have is left out. `extra`:
+    names to capture besides. `provided`: names that workers have by themselves. `attributes`: all names behind a dot in
+    the cell, by which submodules are recognised (`torch.utils.tensorboard`).
+
+    Functions and classes come with the globals that they use. Tensors on a GPU arrive on the CPU; a tensor that is the
+    result of a computation which tracks gradients arrives as its values. Raises CaptureError that names every variable
+    that can't travel, before anything is written to `target`, and OSError for a disk that is full or read-only.
     """
-    wanted = _choose(namespace, names, extra, provided)
-    target.mkdir()
-    try:
-        return _write(namespace, wanted, target)
-    except BaseException:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
+    capture = _Capture(namespace, names, extra, provided, attributes)
+    if not capture.order and not capture.stand_ins:
+        return Manifest({}, "", 0)
+    with new_folder(target) as folder:
+        index = write_payload(folder, capture.reducer, capture.dump)
+    return Manifest(capture.infos, index["digest"], index["values_bytes"] + capture.reducer.regions.total_bytes)
 
 
 def plan(
@@ -106,122 +75,96 @@ def plan(
     extra: Iterable[str] = (),
     provided: Iterable[str] = ("run",),
 ) -> Manifest:
-    """What `pack` would capture, and how large it is, without writing anything."""
-    wanted = _choose(namespace, names, extra, provided)
-    stream, buffers = io.BytesIO(), Buffers(None)
-    infos, _ = _dump(namespace, wanted, stream, buffers)
-    return Manifest(infos, "", stream.tell() + buffers.end)
+    """What `pack` would capture, and how large it is, without writing anything. Raises CaptureError as `pack` does."""
+    capture = _Capture(namespace, names, extra, provided, ())
+    output = Output()
+    capture.dump(Pickler(output, capture.reducer), output)
+    return Manifest(capture.infos, "", output.size + capture.reducer.regions.total_bytes)
 
 
-def _choose(
-    namespace: Mapping[str, object], names: Mapping[str, int], extra: Iterable[str], provided: Iterable[str]
-) -> dict[str, int]:
-    skipped = set(provided)
-    wanted = {name: line for name, line in names.items() if name in namespace and name not in skipped}
-    for name in ("display", "exit", "quit"):
-        if name in wanted and _is_ipythons(namespace[name]):
-            del wanted[name]
-    for name in extra:
-        if name not in namespace:
-            guess = nearest(name, [key for key in namespace if not key.startswith("_")])
-            raise CaptureError(
-                f"-i {name}: the notebook has no such variable" + (f"; did you mean {guess}?" if guess else "")
-            )
-        wanted.setdefault(name, 0)
-    return wanted
+class _Capture:
+    """One capture: what is taken, in which order, and what came of it."""
 
+    def __init__(
+        self,
+        namespace: Mapping[str, Any],
+        names: Mapping[str, int],
+        extra: Iterable[str],
+        provided: Iterable[str],
+        attributes: Collection[str],
+    ) -> None:
+        self.notebook = Notebook(namespace, frozenset(provided))
+        self.lines = {**dict.fromkeys(self._check(extra), 0), **names}
+        self.attributes = attributes
+        self.order = with_dependencies(self.notebook, self.lines)
+        """What is pickled, with the variable that needs it."""
+        self.reducer = Reducer(self.notebook)
+        self.infos: dict[str, NameInfo] = {}
 
-def _is_ipythons(value: object) -> bool:
-    return str(getattr(value, "__module__", "")).startswith("IPython") or type(value).__module__.startswith("IPython")
+    def _check(self, extra: Iterable[str]) -> list[str]:
+        found, namespace = list(extra), self.notebook.namespace
+        for name in found:
+            if not self.notebook.has(name):
+                known = [key for key in namespace if not key.startswith("_") and not is_kernels(key, namespace[key])]
+                guess = nearest(name, known)
+                hint = f"; did you mean {guess!r}?" if guess else ""
+                raise CaptureError(f"-i {name}: the notebook has no variable of that name{hint}")
+        return found
 
+    @property
+    def stand_ins(self) -> list[str]:
+        """Names of the kernel that the cell or a function uses, and that a worker can stand in for."""
+        used = [name for name in rebuild.STAND_INS if name in self.lines and not self.notebook.has(name)]
+        return list(dict.fromkeys([*used, *self.reducer.stand_ins]))
 
-def _write(namespace: Mapping[str, object], wanted: dict[str, int], target: Path) -> Manifest:
-    stream = io.BytesIO()
-    with open(target / "buffers.bin", "wb", buffering=0) as file:
-        buffers = Buffers(file)
-        infos, pickler = _dump(namespace, wanted, stream, buffers)
-        found = {name: value for name, value in pickler.found.items() if name not in infos}
-        for value in found.values():
-            pickler.dump(value)
-    size = write_index(
-        target, stream, buffers, names=list(infos), found=list(found), sources=_sources(pickler.code_files)
-    )
-    return Manifest(infos, buffers.digest.hexdigest(), size)
+    def dump(self, pickler: Pickler, output: Output) -> dict[str, Any]:
+        """Pickle everything, one variable after the other; returns what the index says about it."""
+        findings = find_kernels_own(self.notebook, self.lines)
+        if findings:
+            raise refusal_of([*findings, *find_all(self.notebook, self.order)], self.order, self.lines)
+        sizes = self._dump_all(pickler, output)
+        self.infos = self._describe(sizes)
+        return {
+            "names": {name: asdict(info) for name, info in self.infos.items()},
+            "imports": used_submodules(self.reducer.packages, {*self.attributes, *self.reducer.used_names}),
+            "stand_ins": self.stand_ins,
+            "sources": _sources(self.reducer.sources),
+        }
 
-
-def write_index(
-    target: Path,
-    stream: io.BytesIO,
-    buffers: Buffers,
-    *,
-    names: list[str],
-    found: Sequence[str] = (),
-    sources: Mapping[str, str] | None = None,
-) -> int:
-    """Write the pickles and the index of a payload, whose buffers are there; returns its size in bytes."""
-    data = stream.getbuffer()
-    (target / "values.pkl").write_bytes(data)
-    buffers.digest.update(data)
-    index = {
-        "names": names,
-        "found": list(found),
-        "buffers": buffers.places,
-        "values_bytes": data.nbytes,
-        "buffers_bytes": buffers.end,
-        "sources": dict(sources or {}),
-    }
-    (target / "index.json").write_text(json.dumps(index))
-    return data.nbytes + buffers.end
-
-
-def _dump(
-    namespace: Mapping[str, object], wanted: dict[str, int], stream: io.BytesIO, buffers: Buffers
-) -> tuple[dict[str, NameInfo], Pickler]:
-    """One pickle after the other from one pickler, so that what two variables share stays shared."""
-    pickler = Pickler(stream, _namespaces(namespace), buffers.take)
-    infos: dict[str, NameInfo] = {}
-    refused: list[Refusal] = []
-    for name, line in wanted.items():
-        before = stream.tell() + buffers.end
-        value = namespace[name]
+    def _dump_all(self, pickler: Pickler, output: Output) -> dict[str, int]:
+        """Pickle all variables, and what the notebook defines besides; returns the bytes of each."""
+        sizes: dict[str, int] = {}
+        values = {name: self.notebook.namespace[name] for name in self.order}
         try:
-            if (refusal := find_refusal(name, value, line)) is not None:
-                refused.append(refusal)
-                continue
-            pickler.dump(value)
-        except RecursionError:
-            refused.append(Refusal(name, line, name, type(value).__name__, "it is nested too deeply; flatten it"))
-            continue
-        except Exception as error:  # noqa: BLE001 - whatever an object's own reduction raises, the variable is named
-            refused.append(refuse(name, value, line, pickler.last, error))
-            stream.truncate(before - buffers.end if before >= buffers.end else 0)
-            pickler = Pickler(stream, _namespaces(namespace), buffers.take)
-            continue
-        infos[name] = NameInfo(type(value).__name__, stream.tell() + buffers.end - before, line)
-    if refused:
-        raise CaptureError(_message(refused))
-    return infos, pickler
+            for more in (values, self.reducer.definitions):
+                for name in [name for name in more if name not in sizes]:
+                    before = output.size
+                    self.reducer.regions.owner = name
+                    pickler.dump(more[name])
+                    sizes[name] = output.size - before
+        except Exception as error:  # an object's own reduction may raise anything
+            if error is output.error:
+                raise
+            findings = find_all(self.notebook, self.order)
+            if not findings:
+                raise CaptureError(f"what the cell uses can't be pickled: {type(error).__name__}: {error}") from error
+            raise refusal_of(findings, self.order, self.lines) from None
+        return sizes
+
+    def _describe(self, sizes: Mapping[str, int]) -> dict[str, NameInfo]:
+        big = self.reducer.regions.bytes_by_owner()
+        infos = {}
+        for name, size in sizes.items():
+            needed_by = user = self.order.get(name, "")
+            line = self.lines.get(name, 0)
+            while not line and user:
+                line, user = self.lines.get(user, 0), self.order.get(user, "")
+            kind = type(self.notebook.namespace[name]).__qualname__
+            infos[name] = NameInfo(kind, size + big.get(name, 0), line, needed_by)
+        return infos
 
 
-def _namespaces(namespace: Mapping[str, object]) -> list[Mapping[str, object]]:
-    main = sys.modules["__main__"].__dict__
-    return [namespace] if main is namespace else [namespace, main]
-
-
-def _message(refused: list[Refusal]) -> str:
-    head = (
-        "this can't be sent to the workers:"
-        if len(refused) == 1
-        else f"{len(refused)} variables can't be sent to the workers:"
-    )
-    return "\n".join([head, *(f"  {refusal}" for refusal in refused)])
-
-
-def _sources(files: set[str]) -> dict[str, str]:
-    """The texts of notebook cells, which exist in no file, so that a worker's traceback can show their lines."""
-    texts = {}
-    for name in files:
-        entry = linecache.cache.get(name)
-        if entry is not None and len(entry) > 2:
-            texts[name] = "".join(entry[2])
-    return texts
+def _sources(files: Iterable[str]) -> dict[str, str]:
+    """The texts of notebook cells, which are in no file, so that a worker's traceback can show their lines."""
+    texts = {name: "".join(linecache.getlines(name)) for name in files if not os.path.exists(name)}
+    return {name: text for name, text in texts.items() if text}

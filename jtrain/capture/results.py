@@ -1,93 +1,110 @@
-"""Packs what a cell gives back (`-o`)."""
+"""Packs what a cell gives back (`-o`), in rank 0."""
 
 from __future__ import annotations
 
-import io
-import os
+import functools
 import shutil
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jtrain.capture.lookup import from_notebook
-from jtrain.capture.pack import Buffers, write_index
-from jtrain.capture.pickling import Pickler
-from jtrain.capture.refusing import find_path
+from jtrain.capture import rebuild
+from jtrain.capture.definitions import OwnGlobals
+from jtrain.capture.notebook import Notebook
+from jtrain.capture.payload import Output, new_folder, write_payload
+from jtrain.capture.pickler import Pickler
+from jtrain.capture.problems import find_in, sentence
+from jtrain.capture.reducer import Handler, Reducer
+from jtrain.capture.refusals import full_name
+from jtrain.capture.unpack import DEFINITIONS
 from jtrain.errors import CaptureError
 
-_ACCELERATED = {"AcceleratedOptimizer": "optimizer", "AcceleratedScheduler": "scheduler"}
-
-
-class _ResultPickler(Pickler):
-    """Unwraps what Accelerate wrapped, and refers to the notebook's own classes instead of copying them."""
-
-    def __init__(self, stream: io.BytesIO, buffers: Buffers, captured: Mapping[str, Any]) -> None:
-        super().__init__(stream, [sys.modules["__main__"].__dict__], buffers.take)
-        self._captured = {id(value) for value in captured.values() if isinstance(value, type | types.FunctionType)}
-
-    def reducer_override(self, obj: Any) -> Any:
-        if id(obj) in self._captured:
-            return from_notebook, (obj.__qualname__,)
-        kind = type(obj)
-        if kind.__module__.startswith("accelerate.") and kind.__name__ in _ACCELERATED:
-            return _itself, (getattr(obj, _ACCELERATED[kind.__name__]),)
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(obj, torch.nn.Module) and (inner := _unwrap(obj)) is not obj:
-            return _itself, (inner,)
-        return super().reducer_override(obj)
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _unwrap(module: Any) -> Any:
-    """The model under DistributedDataParallel, torch.compile and Accelerate's precision wrapper."""
-    from accelerate.utils import extract_model_from_parallel
-
-    return extract_model_from_parallel(module, keep_fp32_wrapper=False, keep_torch_compile=False)
+_WRAPPERS: dict[str, str] = {
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "accelerate.optimizer.AcceleratedOptimizer": "optimizer",
+    "accelerate.scheduler.AcceleratedScheduler": "scheduler",
+    "accelerate.data_loader.DataLoaderStateMixin": "base_dataloader",
+}
+"""What torch and Accelerate put around a user's object, and the attribute that has the object."""
 
 
 def pack_result(values: Mapping[str, Any], target: Path, *, captured: Mapping[str, Any]) -> None:
-    """Write `values` to the folder `target`; models unwrapped and everything on the CPU.
+    """Write `values` to the folder `target`: models without what was put around them, tensors for the CPU.
 
-    `captured`: what came from the notebook; its classes are referred to by name, so that the notebook's own
-    `isinstance` holds. Raises CaptureError, after writing all others, naming the values that can't be sent back.
+    `captured`: what came from the notebook. Its classes and functions are referred to by name, so that the notebook's
+    own `isinstance` holds. The live objects stay as they are. Raises CaptureError, after the others were written,
+    naming the values that can't be sent back.
     """
-    aside = target.with_name(f".{target.name}.new")
-    good, problems = dict(values), []
-    while True:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        problem = _write(good, aside, captured)
-        if problem is None:
-            break
-        # A pickler that failed half-way can't go on, so all is written anew without the one that failed.
-        problems.append(problem[1])
-        del good[problem[0]]
-    shutil.rmtree(target, ignore_errors=True)
-    os.rename(aside, target)
+    good, problems = {}, []
+    for name, value in values.items():
+        findings = list(find_in(name, value, lambda: ResultReducer(captured)))
+        problems += [sentence(finding, {}, {}) for finding in findings]
+        if not findings:
+            good[name] = value
+    reducer = ResultReducer(captured)
+    with new_folder(target) as folder:
+        write_payload(folder, reducer, functools.partial(_dump, good))
+        _write_definitions(folder / DEFINITIONS, reducer.referred, captured)
     if problems:
-        raise CaptureError("not brought back: " + "; ".join(problems))
+        raise CaptureError("\n  ".join(["can't be sent back to the notebook:", *problems]))
 
 
-def _write(values: Mapping[str, Any], aside: Path, captured: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Write all values; the name of the first that can't be, and why."""
-    stream = io.BytesIO()
-    with open(aside / "buffers.bin", "wb", buffering=0) as file:
-        buffers = Buffers(file)
-        pickler = _ResultPickler(stream, buffers, captured)
-        for name, value in values.items():
-            try:
-                pickler.dump(value)
-            except Exception as error:  # noqa: BLE001 - whatever a value's own reduction raises, the others still go
-                return name, _problem(name, value, pickler.last, error)
-    write_index(aside, stream, buffers, names=list(values))
-    return None
+def _dump(values: Mapping[str, Any], pickler: Pickler, output: Output) -> dict[str, Any]:
+    for value in values.values():
+        pickler.dump(value)
+    return {"names": list(values)}
 
 
-def _problem(name: str, value: Any, last: Any, error: Exception) -> str:
-    path = find_path(name, value, last) or name
-    return f"{path} is a {type(last).__name__}, which can't leave its process ({type(error).__name__}: {error})"
+def _write_definitions(folder: Path, names: Iterable[str], captured: Mapping[str, Any]) -> None:
+    """What the notebook had defined of the classes and functions that the result needs, for a notebook that hasn't."""
+    definitions = {name: captured[name] for name in names}
+    if not definitions:
+        return
+    folder.mkdir()
+    try:
+        write_payload(folder, ResultReducer({}), functools.partial(_dump, definitions))
+    except Exception:  # noqa: BLE001 - only a second source: the notebook that started the run has them anyway
+        shutil.rmtree(folder)
+
+
+class ResultReducer(Reducer):
+    """Takes results apart. `referred`: the notebook's variables that they refer to by name."""
+
+    def __init__(self, captured: Mapping[str, Any]) -> None:
+        super().__init__(Notebook(vars(sys.modules["__main__"]), frozenset({"run"})))
+        self.referred: dict[str, None] = {}
+        self._captured = captured
+        # Functions of the cell take the globals they use along: the notebook's variables are not theirs to change.
+        self._main_globals = OwnGlobals({"__name__": "__main__"})
+
+    def reduce(self, obj: Any) -> Any:
+        if isinstance(obj, type | types.FunctionType) and self._is_notebooks(obj):
+            self.referred[obj.__qualname__.partition(".")[0]] = None
+            return rebuild.notebook_definition, (obj.__qualname__,)
+        return super().reduce(obj)
+
+    def _is_notebooks(self, definition: Any) -> bool:
+        name, *rest = definition.__qualname__.split(".")
+        if definition.__module__ not in self.notebook.modules or name not in self._captured:
+            return False
+        try:
+            return functools.reduce(getattr, rest, self._captured[name]) is definition
+        except AttributeError:
+            return False
+
+    def _find_handler(self, kind: type) -> Handler | None:
+        for base in map(full_name, kind.__mro__):
+            if base in _WRAPPERS:
+                return _unwrapper(_WRAPPERS[base])
+        return super()._find_handler(kind)
+
+
+def _unwrapper(attribute: str) -> Callable[[Reducer, Any], Any]:
+    def unwrap(reducer: Reducer, wrapper: Any) -> Any:
+        return rebuild.same, (getattr(wrapper, attribute),)
+
+    return unwrap

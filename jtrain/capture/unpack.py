@@ -1,67 +1,77 @@
-"""Brings captured values into a worker, and results back into the notebook, without copying their big buffers."""
+"""Brings captured values into a worker, and results back into the notebook."""
 
 from __future__ import annotations
 
-import io
-import json
-import mmap
-import pickle
-from collections.abc import Iterator
+import functools
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jtrain.capture.lookup import notebook_namespace
+from jtrain.capture import rebuild
+from jtrain.capture.payload import Payload
 from jtrain.errors import CaptureError
+
+DEFINITIONS = "definitions"
+"""In a result: the folder with what the notebook had defined of the classes and functions in it."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What came out of a payload: the values by name, and the texts of the notebook cells they are defined in."""
+    """What came out of a payload: variables by name, and the texts of the notebook cells that functions are from."""
 
     values: dict[str, Any]
     sources: dict[str, str]
 
 
 def unpack(payload: Path, main: dict[str, Any]) -> Captured:
-    """Load a payload into the namespace `main`.
+    """Load a payload into `main`, the namespace of this process's main program.
 
     Arrays and tensors are mapped from the file, privately: they can be written to, nobody else sees that, and only
-    pages that are touched take memory. Raises CaptureError for a payload that is incomplete.
+    pages that are touched take memory. Raises CaptureError for a payload that is damaged, and whatever the import of a
+    module raises that the cell uses.
     """
-    index, unpickler = _open(payload)
+    opened = Payload.open(payload)
+    for name in opened.index["imports"]:
+        importlib.import_module(name)
+    main.update({name: rebuild.STAND_INS[name] for name in opened.index["stand_ins"]})
     values = {}
-    for name in (*index["names"], *index["found"]):
-        values[name] = main[name] = unpickler.load()
-    return Captured(values, index["sources"])
+    with opened.loader({"main_globals": lambda: main}, is_mapped=True) as loader:
+        for name in opened.index["names"]:
+            values[name] = main[name] = loader.load()
+    return Captured(values, opened.index["sources"])
 
 
 def load_result(folder: Path, main: dict[str, Any]) -> dict[str, Any]:
-    """The values of a result folder. Classes of the notebook are looked up in `main`.
+    """The values of a result folder. They are copied: the folder may go.
 
-    Raises CaptureError when the folder is incomplete, or when the notebook no longer has a class that is needed.
+    Classes and functions of the notebook are looked up in `main`; where a new kernel doesn't have them, they come from
+    the result. Raises CaptureError for a folder that is damaged.
     """
-    index, unpickler = _open(folder)
-    with notebook_namespace(main):
-        return {name: unpickler.load() for name in index["names"]}
+    opened = Payload.open(folder)
+    own = _Definitions(main, folder / DEFINITIONS)
+    with opened.loader({"notebook_definition": own.find}, is_mapped=False) as loader:
+        return {name: loader.load() for name in opened.index["names"]}
 
 
-def _open(folder: Path) -> tuple[dict[str, Any], pickle.Unpickler]:
-    try:
-        index = json.loads((folder / "index.json").read_bytes())
-        data = (folder / "values.pkl").read_bytes()
-        size = (folder / "buffers.bin").stat().st_size
-    except (OSError, ValueError) as error:
-        raise CaptureError(f"{folder} is incomplete: {error}") from error
-    if len(data) != index["values_bytes"] or size < index["buffers_bytes"]:
-        raise CaptureError(f"{folder} is incomplete: {len(data) + size} of its bytes are there; start the run again")
-    return index, pickle.Unpickler(io.BytesIO(data), buffers=_map(folder / "buffers.bin", index["buffers"]))
+class _Definitions:
+    """What a notebook defines; for a notebook that doesn't, what it defined when the run was started."""
 
+    def __init__(self, main: dict[str, Any], folder: Path) -> None:
+        self._main = main
+        self._folder = folder
+        self._loaded: dict[str, Any] | None = None
 
-def _map(path: Path, places: list[list[int]]) -> Iterator[memoryview]:
-    if not places:
-        return iter(())
-    with open(path, "rb") as file:
-        # A private mapping: writable memory that never reaches the file.
-        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    return iter([view[start : start + size] for start, size in places])
+    def find(self, qualname: str) -> Any:
+        name, *rest = qualname.split(".")
+        for variables in (lambda: self._main, self._from_result):
+            try:
+                return functools.reduce(getattr, rest, variables()[name])
+            except (KeyError, AttributeError):
+                continue
+        raise CaptureError(f"a result needs {qualname}, which this notebook doesn't define; run the cell that does")
+
+    def _from_result(self) -> dict[str, Any]:
+        if self._loaded is None:
+            self._loaded = load_result(self._folder, {}) if self._folder.exists() else {}
+        return self._loaded

@@ -1,0 +1,140 @@
+"""What belongs to the notebook itself, as opposed to modules that workers import."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import re
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_KERNELS_NAMES = re.compile(r"In|Out|_+|_i{1,3}|_i?\d+|_[iod]h|exit|quit|open|display|get_ipython|__\w+__|__session__")
+"""Names that a kernel puts into the notebook's namespace."""
+_REPLACEABLE = frozenset({"exit", "quit", "open", "display", "get_ipython"})
+"""Those among them that a user may have given another meaning."""
+_READS = frozenset({"LOAD_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+
+
+@dataclass
+class Notebook:
+    """The notebook's namespace, and what in a worker isn't taken from it.
+
+    `provided`: names that a worker has by itself, such as `run`.
+    """
+
+    namespace: Mapping[str, Any]
+    provided: frozenset[str] = frozenset()
+    modules: frozenset[str] = field(init=False)
+    """Names by which classes and functions of the notebook call their module."""
+
+    def __post_init__(self) -> None:
+        self._own = (self.namespace, vars(sys.modules["__main__"]))
+        self.modules = frozenset({"__main__", str(self.namespace.get("__name__", "__main__"))})
+
+    def owns(self, namespace: Mapping[str, Any]) -> bool:
+        """Whether these are the globals of the notebook's functions."""
+        return any(namespace is own for own in self._own)
+
+    def has(self, name: str) -> bool:
+        """Whether the user has a variable of that name, which may travel."""
+        return name not in self.provided and name in self.namespace and not is_kernels(name, self.namespace[name])
+
+    def defines(self, definition: Any) -> bool:
+        """Whether a function or class is what the notebook calls so now."""
+        name = definition.__qualname__
+        return self.has(name) and self.namespace[name] is definition
+
+
+def is_kernels(name: str, value: object) -> bool:
+    """Whether a variable is there because of the kernel, not because of the user."""
+    if not _KERNELS_NAMES.fullmatch(name):
+        return False
+    return name not in _REPLACEABLE or _is_ipythons(value) or value is getattr(builtins, name, None)
+
+
+def _is_ipythons(value: object) -> bool:
+    names = (getattr(value, "__module__", None), type(value).__module__)
+    return any(str(name).partition(".")[0] in ("IPython", "ipykernel") for name in names)
+
+
+# What functions use -------------------------------------------------------------------------------------------------
+
+_names_of_code: dict[types.CodeType, tuple[str, ...]] = {}
+
+
+def global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The global names that a function's code reads, also within functions and classes that it defines."""
+    found = _names_of_code.get(code)
+    if found is None:
+        names = dict.fromkeys(_read_names(code))
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                names.update(dict.fromkeys(global_names(constant)))
+        found = tuple(names)
+        if len(_names_of_code) > _MOST_CODES:
+            _names_of_code.clear()
+        _names_of_code[code] = found
+    return found
+
+
+_MOST_CODES = 10_000
+
+
+def _read_names(code: types.CodeType) -> Iterator[str]:
+    stored: set[str] = set()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "STORE_NAME":
+            stored.add(instruction.argval)  # a class body's own name
+        elif instruction.opname in _READS and instruction.argval not in stored:
+            yield instruction.argval
+
+
+def functions_of(value: object) -> list[types.FunctionType]:
+    """The functions in a function, class, or instance, as far as it is seen without pickling."""
+    if isinstance(value, types.FunctionType):
+        return [value]
+    if isinstance(value, types.MethodType):
+        return functions_of(value.__func__)
+    wrapped = getattr(value, "__wrapped__", None) if not isinstance(value, types.ModuleType) else None
+    if isinstance(wrapped, types.FunctionType):
+        return [wrapped]
+    kind = value if isinstance(value, type) else type(value)
+    bases = [base for base in kind.__mro__ if base.__module__ == "__main__"]
+    return [function for base in bases for member in vars(base).values() for function in _unwrapped(member)]
+
+
+def _unwrapped(member: object) -> Iterable[types.FunctionType]:
+    parts = (member, getattr(member, "__func__", None), *(getattr(member, part, None) for part in ("fget", "fset")))
+    return [part for part in parts if isinstance(part, types.FunctionType)]
+
+
+def with_dependencies(notebook: Notebook, names: Iterable[str]) -> dict[str, str]:
+    """The variables `names` and those that they need, each behind what it needs, with the variable that needs it."""
+    order: dict[str, str] = {}
+    needed_by: dict[str, str] = {}
+    waiting = [(name, False) for name in reversed([name for name in names if notebook.has(name)])]
+    needed_by.update((name, "") for name, _ in waiting)
+    opened: set[str] = set()
+    while waiting:
+        name, is_complete = waiting.pop()
+        if is_complete:
+            order.setdefault(name, needed_by[name])
+        elif name not in opened:
+            opened.add(name)
+            waiting.append((name, True))
+            for other in _needs(notebook, name):
+                needed_by.setdefault(other, name)
+                waiting.append((other, False))
+    return order
+
+
+def _needs(notebook: Notebook, name: str) -> list[str]:
+    value = notebook.namespace[name]
+    names = dict.fromkeys([type(value).__qualname__] if type(value).__module__ in notebook.modules else [])
+    for function in functions_of(value):
+        if notebook.owns(function.__globals__):
+            names.update(dict.fromkeys(global_names(function.__code__)))
+    return [other for other in names if other != name and notebook.has(other)]
