@@ -10,13 +10,28 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 
 
-class Position(BaseModel):
-    """Where a run stands between two batches.
+class Beside(BaseModel):
+    """A `run.batches` loop that was under way inside the outermost one (`zip` of two): the loader's number, the seed of
+    its data, its epoch, and the batches it had given in that epoch."""
 
-    `loop`: the ordinal of the `run.batches` call; `epoch` in that call and `batch`es done in that epoch; `outer`: the
-    iteration of `run.epochs`, with `outer_loop`, the ordinal at that iteration's start; None outside of one.
+    model_config = ConfigDict(extra="forbid")
+
+    feed: int
+    seed: int
+    epoch: int = 0
+    batch: int = 0
+
+
+class Position(BaseModel):
+    """Where a run stands: between two batches, or between two loops.
+
+    `loop`: the ordinal of the outermost `run.batches` call; `epoch` in that call and `batch`es done in that epoch.
+    `call`: 0 between two batches, and else which `run.checkpoint()` call it was since the loop before `loop` ended.
+    `outer`: the iteration of `run.epochs`, None outside of one; `outer_call` counts the `run.epochs` loops begun, and
+    `outer_loop` and `outer_feed` are the next ordinals of loops and loaders at that iteration's start.
     `step`: optimizer steps so far; `micro_step`: batches so far; `phase`: batches accumulated since the last step.
-    `data_epochs`: for each loader, in the order of their preparation, how many of its epochs are over.
+    `loop_epochs`: by the last loop over a loader, how many of the loader's epochs are over; `feed_epochs`: the same for
+    loaders that no outermost loop went over, by the order of their preparation. `beside`: loops inside the outermost.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -24,12 +39,17 @@ class Position(BaseModel):
     loop: int = 0
     epoch: int = 0
     batch: int = 0
+    call: int = 0
     outer: int | None = None
+    outer_call: int = 0
     outer_loop: int = 0
+    outer_feed: int = 0
     step: int = 0
     micro_step: int = 0
     phase: int = 0
-    data_epochs: list[int] = Field(default_factory=list)
+    loop_epochs: dict[int, int] = Field(default_factory=dict)
+    feed_epochs: dict[int, int] = Field(default_factory=dict)
+    beside: list[Beside] = Field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -51,12 +51,13 @@ def rank_environments(
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": str(threads),
         "ACCELERATE_MIXED_PRECISION": options.precision,
-        "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": str(options.accumulate),
         "ACCELERATE_USE_CPU": str(not on_gpu).lower(),
         "JTRAIN_RUN_ID": spec.id,
         "JTRAIN_ATTEMPT": str(attempt),
     }
     shared["CUDA_VISIBLE_DEVICES"] = ",".join(device.uuid for device in devices) if on_gpu else ""
+    if options.accumulate != 1:  # Accelerate prefers it even to what a script's own Accelerator(…) is given
+        shared["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] = str(options.accumulate)
     shared |= options.env
     return {rank: {**shared, **_own(rank, devices[rank])} for rank in range(world_size)}
 

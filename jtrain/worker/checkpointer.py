@@ -5,11 +5,11 @@ A later version may write in the background; callers only know `save`, `load` an
 
 from __future__ import annotations
 
-import errno
 import os
+import pickle
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ import xxhash
 import jtrain
 from jtrain.domain.checkpoints import FORMAT_VERSION, MANIFEST, FileEntry, Manifest, Position
 from jtrain.errors import CheckpointError
+from jtrain.store.checkpoints import list_checkpoints
 from jtrain.store.files import sync_folder, write_atomic
 from jtrain.store.paths import RunPaths
 
@@ -59,7 +60,7 @@ class Checkpointer:
 
         Raises CheckpointError on all ranks when any of them could not write; the checkpoints there were are untouched.
         """
-        name = position.name
+        name = self._free_name(position.name)
         aside = self.paths.checkpoints / f".partial-{name}"
         problem = self._attempt(lambda: self._open(aside))
         self._agree(problem, aside)
@@ -69,22 +70,35 @@ class Checkpointer:
         self._agree(problem, aside)
         return name
 
-    def _attempt(self, action: Any) -> OSError | None:
+    def _free_name(self, wanted: str) -> str:
+        """`wanted`, or with a number when a checkpoint of that step is there: that one stays whole until this one is.
+
+        The same on all ranks: none is renamed to its name before all ranks have agreed on it.
+        """
+        name, number = wanted, 1
+        while (self.paths.checkpoints / name).exists():
+            number += 1
+            name = f"{wanted}-{number}"
+        return name
+
+    def _attempt(self, action: Callable[[], None]) -> str | None:
+        """Why `action` failed, or None: the other ranks wait to hear it, so nothing may be raised."""
         try:
             action()
         except OSError as error:
-            return error
+            return f"{error.strerror or error} ({self.paths.checkpoints})"
+        except _NotSavable as error:
+            return str(error)
         except RuntimeError as error:  # torch's writer wraps the system's error in one of its own
-            return OSError(errno.EIO, str(error).splitlines()[0])
+            return f"{str(error).splitlines()[0]} ({self.paths.checkpoints})"
         return None
 
-    def _agree(self, problem: OSError | None, aside: Path) -> None:
+    def _agree(self, problem: str | None, aside: Path) -> None:
         if self._group.all_agree(problem is None):
             return
         if self._group.rank == 0:
             shutil.rmtree(aside, ignore_errors=True)
-        why = f"{problem.strerror or problem} ({self.paths.checkpoints})" if problem else "another rank could not write"
-        raise CheckpointError(f"the checkpoint could not be written: {why}")
+        raise CheckpointError(f"the checkpoint could not be written: {problem or 'another rank could not write'}")
 
     def _open(self, aside: Path) -> None:
         if self._group.rank == 0:
@@ -109,26 +123,18 @@ class Checkpointer:
             versions={"jtrain": jtrain.__version__, "torch": torch.__version__},
         )
         write_atomic(aside / MANIFEST, manifest.model_dump_json(indent=1))
-        final = self.paths.checkpoints / name
-        if final.exists():
-            old = self.paths.checkpoints / f".replaced-{name}"
-            shutil.rmtree(old, ignore_errors=True)
-            os.rename(final, old)
-        os.rename(aside, final)
+        os.rename(aside, self.paths.checkpoints / name)
         sync_folder(self.paths.checkpoints)
         self._retain(name)
 
     def _retain(self, newest: str) -> None:
         """Remove what is older than the newest `keep`, now that a newer good one is there."""
-        for rest in self.paths.checkpoints.glob(".replaced-*"):
-            shutil.rmtree(rest, ignore_errors=True)
-        for folder in self._newest_first()[self._keep :]:
-            if folder.name != newest:
-                shutil.rmtree(folder, ignore_errors=True)
+        others = [folder for folder in self._newest_first() if folder.name != newest]
+        for folder in others[self._keep - 1 :]:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _newest_first(self) -> list[Path]:
-        folders = [folder for folder in self.paths.checkpoints.glob("step-*") if (folder / MANIFEST).exists()]
-        return sorted(folders, key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns, reverse=True)
+        return [info.folder for info in reversed(list_checkpoints(self.paths))]
 
     def load(self, name: str) -> tuple[Loaded, str, list[str]]:
         """The checkpoint `name`, or the newest good one if that is damaged; its name, and what was wrong with others.
@@ -169,21 +175,47 @@ class Checkpointer:
 
     def _read(self, folder: Path) -> Loaded:
         manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
-        shared = torch.load(folder / _SHARED, map_location="cpu", weights_only=True)
-        # Registered objects may hold anything; the file is this user's own, and its checksum was right.
-        own = torch.load(folder / _own_file(self._group.rank), map_location="cpu", weights_only=False)
-        return Loaded(manifest.position, shared, own)
+        return Loaded(manifest.position, _load(folder / _SHARED), _load(folder / _own_file(self._group.rank)))
 
 
 def _own_file(rank: int) -> str:
     return f"rank-{rank}.pt"
 
 
+class _NotSavable(Exception):
+    """Some state can't be pickled; the text names it."""
+
+
 def _save(content: dict[str, Any], path: Path) -> None:
     with open(path, "wb") as file:
-        torch.save(content, file)
+        try:
+            torch.save(content, file)
+        except (OSError, RuntimeError):
+            raise
+        except Exception as error:  # a user's object may raise anything while it is pickled
+            raise _NotSavable(_name_of_unsavable(content, error)) from error
         file.flush()
         os.fsync(file.fileno())
+
+
+def _name_of_unsavable(content: Mapping[str, Any], error: Exception) -> str:
+    for name, value in content.get("registered", {}).items():
+        try:
+            pickle.dumps(value)
+        except Exception as problem:  # noqa: BLE001 - as above
+            return f"what is registered as {name!r} can't be saved ({type(problem).__name__}: {problem})"
+    return f"some state can't be saved ({type(error).__name__}: {error})"
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """The file's content. It is this user's own, its checksum was right, and it may hold anything: registered objects,
+    numpy numbers in an optimizer's settings."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=False)
+    except (AttributeError, ImportError, pickle.UnpicklingError) as error:
+        raise CheckpointError(
+            f"{path.parent.name} holds an object whose class the cell doesn't have ({error}); define it before the loop"
+        ) from error
 
 
 def _digest(path: Path) -> str:

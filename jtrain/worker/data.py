@@ -1,10 +1,11 @@
 """Batches that are the same whatever was interrupted.
 
 A batch is a function of (seed, epoch, number): which samples are in it, and every random number drawn while they
-are fetched. The order comes from samplers seeded by (seed, epoch) alike on all ranks. Fetching runs under generators
-seeded by the batch's own stamp, in whichever process it happens, and leaves the model's generators alone. So neither
-the number of DataLoader workers nor prefetching nor a resume changes a batch, and going on at batch k costs no
-fetching.
+are fetched. The seed is that of the loop over the loader, so it depends on where in the program that loop stands and
+on nothing that happened before. The order comes from samplers seeded by (seed, epoch) alike on all ranks. Fetching
+runs under generators seeded by the batch's own stamp, in whichever process it happens, and leaves the model's
+generators alone. So neither the number of DataLoader workers nor prefetching nor a resume changes a batch, and going
+on at batch k costs no fetching.
 
 The sharding over ranks, the move to the device and the look-ahead are Accelerate's.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -111,50 +113,45 @@ class SeededDataset(Dataset[Any]):
 
 
 class StampingSampler:
-    """The batches of one rank, stamped; can start at batch `start` of an epoch."""
+    """The batches of one rank, stamped; can start at any batch of an epoch without fetching those before it."""
 
     def __init__(self, inner: BatchSamplerShard, seed: int) -> None:
         self.inner = inner
         self.seed = seed
         self.epoch = 0
-        self.start = 0
+        self._next: tuple[int, int, int] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch, and with it the order, of the next iteration."""
+        """Tell the user's own samplers, and choose the order of the next iteration unless `begin_at` does."""
         self.epoch = epoch
-        order = mix(_ORDER, self.seed, epoch)
         for sampler in _chain(self.inner):
-            if isinstance(sampler, _SEEDABLE):
-                sampler.generator = torch.Generator().manual_seed(order)
-            elif hasattr(sampler, "set_epoch"):
+            if not isinstance(sampler, _SEEDABLE) and hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
+
+    def begin_at(self, seed: int, epoch: int, batch: int) -> None:
+        """Let the next iteration be the one of (`seed`, `epoch`), from number `batch` on."""
+        self._next = seed, epoch, batch
 
     def __len__(self) -> int:
         return len(self.inner)
 
     def __iter__(self) -> Iterator[StampedIndices]:
-        start, self.start = self.start, 0
-        epoch = self.epoch
-        for number, indices in enumerate(self._ordered(epoch)):
+        # Looked at when the first batch is asked for: a DataLoader with workers calls `iter` twice and uses the second.
+        (seed, epoch, start), self._next = self._next or (self.seed, self.epoch, 0), None
+        for number, indices in enumerate(self._ordered(mix(_ORDER, seed, epoch))):
             if number >= start:
-                yield _restamp(list(indices), (self.seed, epoch, number))
+                yield _restamp(list(indices), (seed, epoch, number))
 
-    def _ordered(self, epoch: int) -> Iterable[list[int]]:
+    def _ordered(self, order: int) -> Iterable[list[int]]:
         """The inner batches; a sampler of unknown kind draws its random numbers from a stream of its own."""
+        for sampler in _chain(self.inner):
+            if isinstance(sampler, _SEEDABLE):
+                sampler.generator = torch.Generator().manual_seed(order)
         known = (*_SEEDABLE, SequentialSampler, BatchSampler, BatchSamplerShard)
         if all(type(sampler) in known for sampler in _chain(self.inner)):
             yield from self.inner
             return
-        stream = Stream(mix(_ORDER, self.seed, epoch))
-        with stream:
-            iterator = iter(self.inner)
-        while True:
-            with stream:
-                try:
-                    indices = next(iterator)
-                except StopIteration:
-                    return
-            yield indices
+        yield from drawn_from(Stream(order), self.inner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "inner":
@@ -170,22 +167,29 @@ def _chain(sampler: Any) -> Iterator[Any]:
 
 
 class Feed:
-    """A prepared loader: iterates an epoch from any batch on."""
+    """A prepared loader (or any other iterable), the `index`-th of this rank: iterates an epoch from any batch on.
 
-    def __init__(self, loader: Any, seed: int) -> None:
+    `last_loop`: the ordinal of the last outermost loop over it, None before the first.
+    """
+
+    def __init__(self, loader: Any, index: int) -> None:
         self.loader = loader
-        self.seed = seed
+        self.index = index
+        self.last_loop: int | None = None
+        self._over = 0
         sampler = getattr(loader, "batch_sampler", None)
         self._sampler = sampler if isinstance(sampler, StampingSampler) else None
 
     @property
     def epoch(self) -> int:
         """How many epochs of this loader have been begun and left."""
-        return self.loader.iteration
+        return getattr(self.loader, "iteration", self._over)
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self.loader.iteration = epoch
+        self._over = epoch
+        if hasattr(self.loader, "iteration"):
+            self.loader.iteration = epoch
 
     def num_batches(self) -> int:
         """Batches of an epoch on this rank; 0 when that is unknown."""
@@ -194,43 +198,47 @@ class Feed:
         except TypeError:
             return 0
 
-    def iterate(self, start: int) -> Iterator[Any]:
-        """The batches of the current epoch from number `start`; the epoch is over when this ends or is left."""
-        epoch = self.epoch
-        _seed_loader(self.loader, mix(_LOADER, self.seed, epoch))
+    def iterate(self, seed: int, epoch: int, start: int) -> Iterator[Any]:
+        """The batches of (`seed`, `epoch`) from number `start`; one more epoch is over when this ends or is left."""
+        over = self.epoch
+        _seed_loader(self.loader, mix(_LOADER, seed, epoch))
         try:
             if self._sampler is not None:
-                self._sampler.start = start
+                self._sampler.begin_at(seed, epoch, start)
                 yield from self.loader
             else:
-                yield from self._replay(start, epoch)
+                # An iterable's first batches are fetched again and dropped, with the same random numbers.
+                yield from islice(drawn_from(Stream(mix(_ITERABLE, seed, epoch)), self.loader), start, None)
         finally:
-            self.epoch = epoch + 1
-            references = self.loader.gradient_state.dataloader_references
-            if self.loader in references:  # left in the middle: Accelerate still thinks that it is inside
-                self.loader.end()
+            self.epoch = over + 1
+            self._leave()
 
-    def _replay(self, start: int, epoch: int) -> Iterator[Any]:
-        """An iterable's batches: the first `start` are fetched again and dropped, with the same random numbers."""
-        stream = Stream(mix(_ITERABLE, self.seed, epoch))
+    def _leave(self) -> None:
+        """Tell Accelerate, when the loader was left in the middle, that nobody is inside any more."""
+        state = getattr(self.loader, "gradient_state", None)
+        if state is not None and self.loader in state.dataloader_references:
+            self.loader.end()
+
+
+def drawn_from(stream: Stream, source: Iterable[Any]) -> Iterator[Any]:
+    """What `source` gives, while only its own code, not that of whoever takes it, draws from `stream`."""
+    with stream:
+        iterator = iter(source)
+    while True:
         with stream:
-            iterator = iter(self.loader)
-        number = 0
-        while True:
-            with stream:
-                try:
-                    batch = next(iterator)
-                except StopIteration:
-                    return
-            if number >= start:
-                yield batch
-            number += 1
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
 
 
 def _seed_loader(loader: Any, seed: int) -> None:
-    generator = getattr(loader, "generator", None)
-    if isinstance(generator, torch.Generator):
-        generator.manual_seed(seed)
+    """Seed the generators of the loader itself; Accelerate's preparing gives some a second one, for the order."""
+    for name in ("generator", "synchronized_generator"):
+        generator = getattr(loader, name, None)
+        if isinstance(generator, torch.Generator):
+            generator.manual_seed(seed)
 
 
 def prepare_loader(loader: DataLoader[Any], accelerator: Accelerator, seed: int) -> DataLoaderShard:
@@ -274,6 +282,8 @@ def prepare_loader(loader: DataLoader[Any], accelerator: Accelerator, seed: int)
 
 def _prepare_iterable(loader: DataLoader[Any], accelerator: Accelerator, shared: dict[str, Any]) -> DataLoaderShard:
     dataset: Any = loader.dataset
+    # The generators of lasting workers would go on from epoch to epoch, and a resumed run's begin anew.
+    shared = {**shared, "persistent_workers": False}
     if accelerator.num_processes > 1:
         dataset = IterableDatasetShard(
             dataset,

@@ -6,6 +6,7 @@ import json
 import linecache
 import os
 import sys
+import sysconfig
 import time
 import traceback
 from collections.abc import Collection
@@ -13,11 +14,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from jtrain.domain.worker import EXIT_FAILED, EXIT_PAUSED
 from jtrain.store.files import write_atomic
 
 _JTRAIN = str(Path(__file__).parents[1]) + os.sep
+_LAUNCHER = str(Path(__file__).with_name("main.py"))
+_INSTALLED = tuple(
+    {str(Path(path)) + os.sep for path in (sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"])} - {os.sep}
+)
+"""Folders of Python and its packages, which may lie in a user's working folder (their home)."""
 _MOST_FRAMES = 60
 _SHOWN_AT_ENDS = 20
+_MOST_LINES = 400
+_LINES_AT_ENDS = 120
+_MOST_CHARACTERS = 20_000
+_MOST_CALLS = 5_000
 
 
 class Frames:
@@ -33,11 +44,11 @@ class Frames:
             return filename in self._own_files
         if filename.startswith(_JTRAIN):  # an editable installation may lie in the working folder
             return False
-        is_installed = "site-packages" in filename or "dist-packages" in filename or filename.startswith(sys.prefix)
+        is_installed = "site-packages" in filename or "dist-packages" in filename or filename.startswith(_INSTALLED)
         return filename.startswith(self._workdir) and not is_installed
 
     def of(self, tb: TracebackType | None) -> list[dict[str, Any]]:
-        """The frames of a traceback as records, outermost first; the middle of a very long one is left out."""
+        """A traceback's frames as records, from the user's first on; the middle of a very long one is left out."""
         summaries = list(_walk(tb))
         left_out = 0
         if len(summaries) > _MOST_FRAMES:
@@ -47,21 +58,25 @@ class Frames:
         if left_out:
             gap = {"file": "", "line": 0, "function": "", "text": f"… {left_out} more calls …", "user": False}
             records.insert(_SHOWN_AT_ENDS, gap)
-        return self._without_launcher(records)
+        return records
 
     def _record(self, filename: str, line: int, function: str) -> dict[str, Any]:
         return {
             "file": filename,
             "line": line,
             "function": function,
-            "text": linecache.getline(filename, line).strip(),
+            "text": _clean(linecache.getline(filename, line).strip()),
             "user": self.is_users(filename),
         }
 
-    def _without_launcher(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Leave out jtrain's own frames before the first one of the user."""
-        first = next((i for i, record in enumerate(records) if record["user"]), 0)
-        return records[first:]
+    def without_launcher(self, tb: TracebackType | None) -> TracebackType | None:
+        """The traceback from the user's first frame on, or without jtrain's first ones when the user has none."""
+        users = tb
+        while users is not None and not self.is_users(users.tb_frame.f_code.co_filename):
+            users = users.tb_next
+        while users is None and tb is not None and tb.tb_frame.f_code.co_filename == _LAUNCHER:
+            tb = tb.tb_next
+        return users or tb
 
 
 def _walk(tb: TracebackType | None) -> Any:
@@ -77,27 +92,47 @@ def describe(error: BaseException, rank: int, step: int, frames: Frames) -> dict
         "rank": rank,
         "type": type(error).__qualname__,
         "module": type(error).__module__,
-        "message": _message(error),
+        "message": _clean(_message(error)),
         "time": time.time(),
         "step": step,
-        "frames": frames.of(error.__traceback__),
-        "text": _text(error),
+        "frames": frames.of(tb := frames.without_launcher(error.__traceback__)),
+        "text": _clean(_shorten(_text(error, tb))),
         "exit_code": None,
     }
 
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error)
-    except Exception as second:  # noqa: BLE001 - a user's __str__ may raise anything
+        return _cut(str(error))
+    except BaseException as second:  # noqa: BLE001 - a user's __str__ may raise anything
         return f"(its message can't be shown: __str__ raised {type(second).__name__})"
 
 
-def _text(error: BaseException) -> str:
+def _text(error: BaseException, tb: TracebackType | None) -> str:
     try:
-        return "".join(traceback.format_exception(error, limit=-_MOST_FRAMES))
-    except Exception:  # noqa: BLE001 - formatting calls the exception's own methods
-        return "".join(traceback.format_tb(error.__traceback__)) + f"{type(error).__qualname__}: {_message(error)}\n"
+        return "".join(traceback.format_exception(type(error), error, tb, limit=-_MOST_CALLS))
+    except BaseException:  # noqa: BLE001 - formatting calls the exception's own methods
+        calls = "".join(traceback.format_tb(tb, limit=-_MOST_CALLS))
+        return f"{calls}{type(error).__qualname__}: {_message(error)}\n"
+
+
+def _shorten(text: str) -> str:
+    """Without the middle of very many lines, and of very long ones."""
+    lines = [_cut(line) for line in text.split("\n")]
+    if len(lines) > _MOST_LINES:
+        left_out = len(lines) - 2 * _LINES_AT_ENDS
+        lines[_LINES_AT_ENDS:-_LINES_AT_ENDS] = [f"  … {left_out} lines left out …"]
+    return "\n".join(lines)
+
+
+def _cut(text: str) -> str:
+    half = _MOST_CHARACTERS // 2
+    return text if len(text) <= 2 * half else f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
+
+
+def _clean(text: str) -> str:
+    """Text that every file and page takes: half a surrogate pair (an undecodable file name, say) is written out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
@@ -114,4 +149,7 @@ def exit_record(error: SystemExit, record: dict[str, Any]) -> tuple[int, dict[st
     if code is None or code == 0:
         return 0, None
     number = code if isinstance(code, int) else 1
-    return number & 0xFF or 1, {**record, "exit_code": number, "message": record["message"] or str(code)}
+    status = number & 0xFF or EXIT_FAILED
+    if status == EXIT_PAUSED:  # which would say that the run has paused
+        status = EXIT_FAILED
+    return status, {**record, "exit_code": number, "message": record["message"] or str(code)}

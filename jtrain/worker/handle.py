@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import time
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 import torch
+import torch.distributed
 from accelerate import Accelerator
+from accelerate.state import GradientState
+from accelerate.utils import GradientAccumulationPlugin
 
 from jtrain.domain.spec import RunSpec
 from jtrain.domain.worker import WorkerContext
@@ -16,9 +21,14 @@ from jtrain.store.files import append_line
 from jtrain.store.paths import AttemptPaths, RunPaths
 from jtrain.store.ranks import RankTable
 from jtrain.worker.checkpointer import Checkpointer
+from jtrain.worker.course import Course
 from jtrain.worker.loop import Loop
 from jtrain.worker.recorder import Recorder
-from jtrain.worker.state import check_registrable
+from jtrain.worker.state import TrainingState, check_registrable
+from jtrain.worker.tracker import NAME as TRACKER
+
+_LONGEST_WRITE = timedelta(days=1)
+"""How long ranks wait for one that is still writing its part of a checkpoint."""
 
 
 class Config(dict[str, Any]):
@@ -50,24 +60,29 @@ class WorkerRun:
             self._attempt.metrics(self.rank), on_notice=lambda sentence: self.notify("warning", sentence)
         )
         options = spec.options
-        self.loop = Loop(
+        self.course = Course(
             lambda: self.accelerator,
             table,
             self.rank,
-            seed=spec.seed,
+            TrainingState(),
             checkpointer=self._make_checkpointer,
             recorder=self.recorder,
             notify=self.notify,
             resume_from=context.resume_from,
-            clip_grad=options.clip_grad,
             every_steps=options.checkpoint_every_steps,
+        )
+        self.loop = Loop(
+            lambda: self.accelerator, self.course, self.recorder, seed=spec.seed, clip_grad=options.clip_grad
         )
 
     @property
     def accelerator(self) -> Accelerator:
-        """A configured `accelerate.Accelerator`, made at first use: precision, accumulation, devices are the run's."""
+        """The cell's own `accelerate.Accelerator` if it has made one, else one made at first use.
+
+        Precision, accumulation and devices are the run's; `accelerator.log` feeds the run's metrics.
+        """
         if self._accelerator is None:
-            self._accelerator = Accelerator()
+            self._accelerator = _accelerator_of_cell() or _make_accelerator()
         return self._accelerator
 
     def _make_checkpointer(self) -> Checkpointer:
@@ -107,18 +122,19 @@ class WorkerRun:
     @property
     def should_stop(self) -> bool:
         """For loops without `batches`: read it once per step on all ranks. True when all of them should leave the loop
-        now, because the run is being paused; the checkpoint has been written then."""
+        now, because the run is being paused; the checkpoint has been written then. In the body of `batches`, which
+        stops by itself, it is False."""
         return self.loop.should_stop()
 
     @property
     def global_step(self) -> int:
         """Optimizer steps so far."""
-        return self.loop.position.step
+        return self.course.position.step
 
     @property
     def epoch(self) -> int:
         """The epoch of the current `batches` or `epochs` loop, from 0."""
-        position = self.loop.position
+        position = self.course.position
         return position.epoch if position.outer is None else position.outer
 
     # What it says ----------------------------------------------------------------------------------------------
@@ -130,9 +146,9 @@ class WorkerRun:
         is on its way back to its checkpoint nothing is recorded: it was the first time. Raises TypeError or ValueError
         naming the metric.
         """
-        if self.loop.is_replaying:
+        if self.course.is_silent:
             return
-        at = self.loop.position.step if step is None else step
+        at = self.course.position.step if step is None else step
         for group in (values, named) if values else (named,):
             for name, value in group.items():
                 self.recorder.log(name, value, at)
@@ -154,16 +170,21 @@ class WorkerRun:
     # Checkpoints -----------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> str | None:
-        """Write a checkpoint now and return its name; all ranks must call it. None when it could not be written."""
-        return self.loop.checkpoint()
+        """Write a checkpoint; all ranks must call it. Returns its name, or None when it could not be written.
+
+        In the body of `batches` it is written once the batch is over, so that going on from it is exact, and None is
+        returned: the name is in `Run.checkpoints()`.
+        """
+        return self.course.checkpoint()
 
     def register(self, name: str, value: Any) -> Any:
         """Make `value` part of the checkpoints: an object with `state_dict` and `load_state_dict`, or a list, dict, set
         or deque, which is filled in place. Call it before the loop. Returns `value`."""
         check_registrable(name, value)
-        if name in self.loop.state.registered:
+        registered = self.course.state.registered
+        if name in registered and registered[name] is not value:
             raise ValueError(f"{name!r} is registered already")
-        self.loop.state.registered[name] = value
+        registered[name] = value
         return value
 
     def __reduce__(self) -> Any:
@@ -180,10 +201,34 @@ class _Ranks:
         self.rank = run.rank
         self.size = run.world_size
         self._run = run
+        self._group: Any = None
 
     def all_agree(self, is_fine: bool) -> bool:
         if self.size == 1:
             return is_fine
-        accelerator = self._run.accelerator
-        flag = torch.tensor([int(is_fine)], device=accelerator.device)
-        return int(accelerator.reduce(flag, "sum").item()) == self.size
+        flag = torch.tensor([int(is_fine)])
+        torch.distributed.all_reduce(flag, group=self._join())
+        return int(flag.item()) == self.size
+
+    def _join(self) -> Any:
+        """A group on the CPU: on GPUs NCCL would give up on ranks that wait while another one writes."""
+        if self._group is None:
+            if not torch.distributed.is_initialized():
+                self._run.accelerator.wait_for_everyone()
+            self._group = torch.distributed.new_group(backend="gloo", timeout=_LONGEST_WRITE)
+        return self._group
+
+
+def _accelerator_of_cell() -> Accelerator | None:
+    """The first Accelerator among the main program's variables."""
+    values = list(sys.modules["__main__"].__dict__.values())
+    return next((value for value in values if isinstance(value, Accelerator)), None)
+
+
+def _make_accelerator() -> Accelerator:
+    accumulation = None
+    if GradientState._shared_state:  # made by an Accelerator that a function of the cell keeps: its setting stays
+        accumulation = GradientAccumulationPlugin(**GradientState().plugin_kwargs)
+    accelerator = Accelerator(log_with=TRACKER, gradient_accumulation_plugin=accumulation)
+    accelerator.init_trackers(TRACKER)
+    return accelerator

@@ -2,7 +2,7 @@
 
 for epoch:                     a pause or checkpoint that is due falls
     for batch:  ── yield ──►   between two batches, at a boundary that
-        the cell's own code    all ranks agree on (store/ranks.py)
+        the cell's own code    all ranks agree on (course.py, store/ranks.py)
     ◄── boundary ──
 """
 
@@ -18,79 +18,42 @@ from accelerate import Accelerator
 from accelerate.utils import find_batch_size
 from torch.utils.data import DataLoader
 
-from jtrain.domain.checkpoints import Position
-from jtrain.errors import CheckpointError
-from jtrain.store.ranks import RankTable, Request
-from jtrain.worker.checkpointer import Checkpointer, Loaded
+from jtrain.errors import JtrainError
+from jtrain.worker.course import Course
 from jtrain.worker.data import Feed, prepare_loader
+from jtrain.worker.randomness import mix
 from jtrain.worker.recorder import Recorder
-from jtrain.worker.state import TrainingState
 
-Notify = Callable[[str, str], None]
-"""Called with a level ("info", "warning") and a sentence."""
-
-
-class Paused(BaseException):
-    """Unwinds the cell after a pause checkpoint; `finally` and `with` blocks of the cell run."""
+_LOOP, _BESIDE = range(2)
+"""Which kind of loop a seed is for."""
 
 
 class Loop:
-    """Position, state and boundaries of one rank's training."""
+    """Loops and steps of one rank."""
 
     def __init__(
         self,
         accelerator: Callable[[], Accelerator],
-        table: RankTable,
-        rank: int,
+        course: Course,
+        recorder: Recorder,
         *,
         seed: int,
-        checkpointer: Callable[[], Checkpointer],
-        recorder: Recorder,
-        notify: Notify,
-        resume_from: str | None,
         clip_grad: float | None,
-        every_steps: int | None,
     ) -> None:
         self._accelerator = accelerator
-        self._table = table
-        self._rank = rank
-        self._row = table.row(rank)
-        self._seed = seed
-        self._checkpointer = checkpointer
+        self._course = course
         self._recorder = recorder
-        self._notify = notify
+        self._row = course.row
+        self._seed = seed
         self._clip_grad = clip_grad
-        self._every_steps = every_steps
-        self._resume_from = resume_from
-        self._loaded: Loaded | None = None
-        self.state = TrainingState()
-        self.position = Position()
-        self._feeds: list[Feed] = []
+        self._outer_count = 0
+        """Iterations of the `run.epochs` loop that the cell is in; 0 outside of one."""
+        self._num_beside = 0
         self._raw: dict[int, tuple[Any, Any]] = {}
         """Loaders given to `batches` unprepared, by identity, and what was made of them."""
-        self._next_loop = 0
-        self._depth = 0
-        self._boundary = 0
-        self._window: list[torch.Tensor] = []
-        self._stepped = False
-        self.has_paused = False
-        """Whether `should_stop` told the cell to leave its loop."""
-
-    @property
-    def is_replaying(self) -> bool:
-        """Whether the cell is on its way back to where the checkpoint was taken."""
-        return self._resume_from is not None
-
-    def _pending(self) -> Position | None:
-        """Where the cell has to go on, while it hasn't got there; the checkpoint is read at the first call."""
-        if self._resume_from is None:
-            return None
-        if self._loaded is None:
-            self._loaded, name, problems = self._checkpointer().load(self._resume_from)
-            for problem in problems:
-                self._notify("warning", f"checkpoint skipped: {problem}")
-            self._resume_from = name
-        return self._loaded.position
+        self._watched: Any = None
+        self._has_updated = False
+        """Whether the cell's first optimizer has made a step in this batch, by `step` or by the cell itself."""
 
     # Preparing -------------------------------------------------------------------------------------------------
 
@@ -102,30 +65,27 @@ class Loop:
         prepared = accelerator.prepare(*rest) if rest else ()
         others = iter(prepared if len(rest) > 1 else (prepared,) if rest else ())
         result = [self._prepare_loader(thing) if i in loaders else next(others) for i, thing in enumerate(objects)]
-        for thing in result:
-            self._remember(thing)
         return result[0] if len(result) == 1 else tuple(result)
 
     def _prepare_loader(self, loader: DataLoader[Any]) -> Any:
         if getattr(loader, "_is_accelerate_prepared", False):
             return loader
         accelerator = self._accelerator()
-        prepared = prepare_loader(loader, accelerator, self._seed + len(self._feeds))
+        prepared = prepare_loader(loader, accelerator, self._seed + self._course.next_feed)
         if prepared not in accelerator._dataloaders:
             accelerator._dataloaders.append(prepared)
-        self._feeds.append(Feed(prepared, self._seed + len(self._feeds)))
+        self._add_feed(prepared)
         return prepared
 
-    def _remember(self, thing: Any) -> None:
-        if isinstance(thing, torch.nn.Module):
-            self.state.models.append(thing)
-        elif hasattr(thing, "optimizer") and hasattr(thing, "step_was_skipped"):
-            self.state.optimizers.append(thing)
-        elif hasattr(thing, "scheduler") and hasattr(thing, "get_last_lr"):
-            self.state.schedulers.append(thing)
+    def _add_feed(self, loader: Any) -> Feed:
+        course = self._course
+        feed = Feed(loader, course.next_feed)
+        course.next_feed += 1
+        course.feeds.append(feed)
+        return feed
 
     def _feed_of(self, loader: Any) -> Feed:
-        for feed in self._feeds:
+        for feed in self._course.feeds:
             if feed.loader is loader:
                 return feed
         if isinstance(loader, DataLoader) and not getattr(loader, "_is_accelerate_prepared", False):
@@ -134,73 +94,92 @@ class Loop:
                 prepared = self._prepare_loader(loader)
                 self._raw[id(loader)] = (loader, prepared)
             return self._feed_of(prepared)
-        feed = Feed(loader, self._seed + len(self._feeds))
-        self._feeds.append(feed)
-        return feed
+        return self._add_feed(loader)
 
     # Looping ---------------------------------------------------------------------------------------------------
 
     def epochs(self, count: int) -> Iterator[int]:
         """0 to `count` - 1; a resumed run begins with the iteration it was in."""
-        first = 0
-        pending = self._pending()
-        if pending is not None and pending.outer is not None:
-            first, self._next_loop = pending.outer, pending.outer_loop
-        for epoch in range(first, count):
-            self.position.outer, self.position.outer_loop = epoch, self._next_loop
-            yield epoch
-        self.position.outer = None
+        if self._outer_count:  # inside another one, which says where a resumed run goes on
+            yield from range(count)
+            return
+        course = self._course
+        self._outer_count = count
+        try:
+            for epoch in range(course.begin_outer(), count):
+                course.enter_outer(epoch)
+                yield epoch
+        finally:
+            self._outer_count = 0
+            course.enter_outer(None)
 
     def batches(self, loader: Any, epochs: int) -> Iterator[Any]:
         """Batches of `loader`, `epochs` times; see `WorkerRun.batches`."""
-        if self._depth:
-            yield from self._nested(loader, epochs)
+        feed, course = self._feed_of(loader), self._course
+        if course.is_inside:
+            yield from self._batches_beside(feed, epochs)
             return
-        feed = self._feed_of(loader)
-        loop = self._next_loop
-        self._next_loop += 1
-        first_epoch, first_batch = 0, 0
-        pending = self._pending()
-        if pending is not None:
-            if loop < pending.loop:
-                return
-            self._restore()
-            first_epoch, first_batch = self.position.epoch, self.position.batch
-        self.position.loop = loop
-        self._begin(feed, epochs)
-        self._depth += 1
+        first = course.begin_loop(feed)
+        if first is None:
+            return
+        first_epoch, first_batch = first
+        seed = mix(_LOOP, self._seed, course.position.loop)
+        self._begin(feed, epochs, first_epoch, first_batch)
+        course.is_inside = True
         try:
             for epoch in range(first_epoch, epochs):
-                self.position.epoch, self._row.epoch = epoch, epoch
-                yield from self._epoch(feed, first_batch)
+                course.position.epoch = epoch
+                self._row.epoch = (course.position.outer or 0) * epochs + epoch
+                yield from self._epoch(feed.iterate(seed, epoch, first_batch), first_batch)
                 first_batch = 0
         finally:
-            self._depth -= 1
+            course.is_inside = False
 
-    def _nested(self, loader: Any, epochs: int) -> Iterator[Any]:
-        """A loop inside the body of another, say validation: no place to stop or to resume at."""
-        feed = self._feed_of(loader)
-        for _ in range(epochs):
-            yield from feed.iterate(0)
+    def _batches_beside(self, feed: Feed, epochs: int) -> Iterator[Any]:
+        """A loop inside the body of another, say validation: no place to stop at."""
+        course = self._course
+        at = course.position
+        seed = mix(_BESIDE, self._seed, at.loop, at.epoch, at.batch, self._num_beside)
+        self._num_beside += 1
+        place = course.begin_beside(feed, seed)
+        try:
+            for epoch in range(place.epoch, epochs):
+                place.epoch, start = epoch, place.batch
+                for batch in feed.iterate(place.seed, epoch, start):
+                    place.batch += 1
+                    yield batch
+                place.batch = 0
+        finally:
+            course.end_beside(place)
 
-    def _epoch(self, feed: Feed, first_batch: int) -> Iterator[Any]:
-        accelerator, position, row = self._accelerator(), self.position, self._row
+    def _epoch(self, batches: Iterator[Any], first_batch: int) -> Iterator[Any]:
+        accelerator, course, row = self._accelerator(), self._course, self._row
+        position = course.position
         position.batch = row.batch = first_batch
-        models = self.state.models
-        for batch in feed.iterate(first_batch):
-            with accelerator.accumulate(*models):
+        for batch in batches:
+            self._watch_optimizer()
+            self._num_beside = 0
+            with accelerator.accumulate(*accelerator._models):
                 yield batch
-            position.batch += 1
-            position.micro_step += 1
-            row.batch, row.micro_step, row.step = position.batch, position.micro_step, position.step
+            self._count_update()
+            position.batch = row.batch = position.batch + 1
+            position.micro_step = row.micro_step = position.micro_step + 1
+            row.step = position.step
             row.samples += _size(batch)
             row.heartbeat = time.time()
-            self.boundary()
+            course.boundary()
 
-    def _begin(self, feed: Feed, epochs: int) -> None:
+    def _begin(self, feed: Feed, epochs: int, first_epoch: int, first_batch: int) -> None:
+        """Say how long it will take: all iterations of `run.epochs` count as epochs of one loop."""
         row, num_batches = self._row, feed.num_batches()
-        row.epochs, row.num_batches = epochs, num_batches
-        row.total_steps = -(-epochs * num_batches // self._accelerator().gradient_accumulation_steps)
+        accumulate = self._accelerator().gradient_accumulation_steps
+        iterations = max(self._outer_count, 1)
+        row.epochs, row.num_batches = iterations * epochs, num_batches
+        # An accumulation ends with its epoch.
+        steps_per_epoch = -(-num_batches // accumulate)
+        epochs_left = row.epochs - (self._course.position.outer or 0) * epochs - first_epoch
+        steps_left = epochs_left * steps_per_epoch - first_batch // accumulate
+        row.total_steps = self._course.position.step + steps_left if num_batches else 0
         row.loop_micro_step, row.loop_samples = row.micro_step, row.samples
         row.loop_started = row.heartbeat = time.time()
 
@@ -208,111 +187,79 @@ class Loop:
 
     def step(self, loss: torch.Tensor) -> None:
         """Backward; on the last batch of an accumulation also clip, update, schedule and log."""
+        self._course.refuse_if_paused()
         accelerator = self._accelerator()
+        _check_step(loss, accelerator)
         accelerator.backward(loss)
-        self._window.append(loss.detach())
+        self._course.window.append(loss.detach())
         is_update = accelerator.sync_gradients
         if is_update and self._clip_grad is not None:
-            for model in self.state.models:
+            for model in accelerator._models:
                 accelerator.clip_grad_norm_(model.parameters(), self._clip_grad)
-        for optimizer in self.state.optimizers:
+        for optimizer in accelerator._optimizers:
             optimizer.step()
-        for scheduler in self.state.schedulers:
+        for scheduler in accelerator._schedulers:
             scheduler.step()
-        for optimizer in self.state.optimizers:
+        for optimizer in accelerator._optimizers:
             optimizer.zero_grad()
         if is_update:
-            self._updated()
+            self._updated(accelerator)
 
-    def _updated(self) -> None:
-        self.position.step += 1
-        self._stepped = True
-        window, self._window = self._window, []
+    def _updated(self, accelerator: Accelerator) -> None:
+        course = self._course
+        self._count_step()
+        window, course.window = course.window, []
         loss = window[0] if len(window) == 1 else torch.stack(window).mean()
-        step = self.position.step
-        self._recorder.log("loss", loss, step)
         if loss.device.type == "cpu":
             self._row.loss = loss.item()
-        if self.state.schedulers:
-            self._recorder.log("learning_rate", float(self.state.schedulers[0].get_last_lr()[0]), step)
+        if course.is_silent:
+            return
+        step = course.position.step
+        self._recorder.log("loss", loss, step)
+        if accelerator._schedulers:
+            self._recorder.log("learning_rate", float(accelerator._schedulers[0].get_last_lr()[0]), step)
 
-    # Boundaries ------------------------------------------------------------------------------------------------
+    def _count_step(self) -> None:
+        self._has_updated = False
+        self._course.has_stepped = True
+        self._course.position.step += 1
+        self._row.step = self._course.position.step
 
-    def boundary(self) -> None:
-        """Between two batches: fulfil what is asked for or due."""
-        self._boundary += 1
-        request = self._table.boundary(self._rank, self._boundary)
-        if request is Request.PAUSE:
-            self._pause()
-        elif request is Request.CHECKPOINT or self._is_due():
-            self.checkpoint()
-        self._stepped = False
+    def _count_update(self) -> None:
+        """Count a step that the cell made itself, with `optimizer.step()`."""
+        if self._has_updated:
+            self._count_step()
+
+    def _watch_optimizer(self) -> None:
+        """Be told when the cell's first optimizer makes a step."""
+        optimizers = self._accelerator()._optimizers
+        if not optimizers or optimizers[0] is self._watched:
+            return
+        self._watched = optimizers[0]
+        optimizer = getattr(self._watched, "optimizer", None)
+        if isinstance(optimizer, torch.optim.Optimizer):
+            optimizer.register_step_post_hook(self._note_update)
+
+    def _note_update(self, *_: Any) -> None:
+        self._has_updated = True
 
     def should_stop(self) -> bool:
-        """A boundary for a loop of the cell's own: whether all ranks stop here (the checkpoint is then written)."""
-        if self._pending() is not None:
-            self._restore()
-        self._boundary += 1
-        self._row.heartbeat = time.time()
-        request = self._table.boundary(self._rank, self._boundary)
-        if request is Request.CHECKPOINT:
-            self.checkpoint()
-        if request is not Request.PAUSE:
-            return False
-        self.has_paused = self._save_for_pause()
-        return self.has_paused
+        """See `Course.should_stop`; the loop's steps are counted as those of `batches` are."""
+        self._watch_optimizer()
+        self._count_update()
+        return self._course.should_stop()
 
-    def _is_due(self) -> bool:
-        return bool(self._stepped and self._every_steps and self.position.step % self._every_steps == 0)
 
-    def _pause(self) -> None:
-        if self._save_for_pause():
-            raise Paused
-
-    def _save_for_pause(self) -> bool:
-        try:
-            self._save()
-        except CheckpointError as error:
-            self._row.refused = self._row.served
-            self._notify("warning", f"not paused, since nothing would be left to go on from: {error}")
-            return False
-        return True
-
-    def checkpoint(self) -> str | None:
-        """Write one now; called by all ranks. A disk that takes none doesn't end the training: None, and a notice."""
-        if self.is_replaying:
-            return None
-        try:
-            return self._save()
-        except CheckpointError as error:
-            self._notify("warning", f"{error}; training goes on, the last good checkpoint is kept")
-            return None
-
-    def _save(self) -> str:
-        accelerator = self._accelerator()
-        position = self.position
-        position.phase = 0 if accelerator.sync_gradients else accelerator.step
-        position.data_epochs = [feed.epoch for feed in self._feeds]
-        shared = self.state.shared(accelerator) if self._rank == 0 else None
-        self._recorder.flush()
-        return self._checkpointer().save(position, shared, self.state.own(accelerator, self._window))
-
-    def _restore(self) -> None:
-        loaded, name = self._loaded, self._resume_from
-        if loaded is None:
-            return
-        self._loaded = self._resume_from = None
-        self._window = self.state.restore(self._accelerator(), loaded.shared, loaded.own)
-        self.position = loaded.position
-        for feed, epoch in zip(self._feeds, loaded.position.data_epochs, strict=False):
-            feed.epoch = epoch
-        self._row.step, self._row.micro_step = self.position.step, self.position.micro_step
-        self._notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
-
-    def finish(self) -> None:
-        """At the end of the cell: a checkpoint that was never reached is said to be unused."""
-        if self.is_replaying:
-            self._notify("warning", "the checkpoint was not used: the cell never came to the loop it was taken in")
+def _check_step(loss: Any, accelerator: Accelerator) -> None:
+    if not isinstance(loss, torch.Tensor):
+        raise TypeError(
+            f"run.step takes the loss as a tensor, not a {type(loss).__name__}: leave .item() or float() out"
+        )
+    if not accelerator._optimizers:
+        raise JtrainError(
+            "run.step has no optimizer to step: none has been prepared. "
+            "Write: model, optimizer, loader = run.prepare(model, optimizer, loader)"
+        )
 
 
 def _size(batch: Any) -> int:

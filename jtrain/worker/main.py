@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from jtrain.domain.worker import EXIT_FAILED, EXIT_FINISHED, EXIT_PAUSED, Worker
 from jtrain.errors import CaptureError, nearest
 from jtrain.store.paths import AttemptPaths, RunPaths
 from jtrain.store.ranks import RankTable
+from jtrain.worker.course import Paused
 from jtrain.worker.failure import Frames, describe, exit_record, write_record
 from jtrain.worker.handle import WorkerRun
-from jtrain.worker.loop import Paused
 from jtrain.worker.randomness import seed_all
 from jtrain.worker.tracker import install_tracker
 
@@ -67,6 +68,7 @@ class _Rank:
         self.run_handle = WorkerRun(context, self.spec, paths, table)
         self.main = _new_main(self.run_handle, self.spec)
         self.frames = Frames({self.spec.source.filename}, self.spec.workdir)
+        self.captured: dict[str, Any] = {}
 
     def run(self) -> int:
         """Run the program to its end and return the process's exit code."""
@@ -75,21 +77,18 @@ class _Rank:
         install_tracker(run.recorder, self.attempt.root / f"tracker-config-{run.rank}.json")
         self.row.heartbeat = time.time()
         try:
-            captured = self._unpack()
+            self.captured = self._unpack()
             result = _execute(self.spec.source, self.main)
-            run.loop.finish()
-            if run.rank == 0:
-                self._give_back(result, captured)
+            run.course.finish()
+            if not run.course.has_paused:
+                self._give_back(result)
             code = EXIT_FINISHED
         except Paused:
             code = EXIT_PAUSED
-        except SystemExit as error:
-            code = self._exited(error)
         except BaseException as error:  # noqa: BLE001 - whatever the cell raises is told to the user
-            self._failed(error)
-            code = EXIT_FAILED
+            code = self._ended_by(error)
         run.recorder.close()
-        return EXIT_PAUSED if code == EXIT_FINISHED and run.loop.has_paused else code
+        return EXIT_PAUSED if run.course.has_paused else code
 
     def _unpack(self) -> dict[str, Any]:
         if not self.paths.payload.exists():
@@ -100,38 +99,53 @@ class _Rank:
         self.frames = Frames({self.spec.source.filename, *captured.sources}, self.spec.workdir)
         return captured.values
 
-    def _give_back(self, result: Any, captured: dict[str, Any]) -> None:
-        names = self.spec.options.outputs
-        values = {}
-        if self.spec.source.kind == "function":
-            values["return"] = result
-        for name in names:
+    def _give_back(self, result: Any) -> None:
+        """Pack what `-o` names. Raises NameError, naming the nearest, for a variable that isn't there."""
+        if self.context.rank != 0:
+            return
+        values = {"return": result} if self.spec.source.kind == "function" else {}
+        for name in self.spec.options.outputs:
             if name not in self.main.__dict__:
                 guess = nearest(name, [key for key in self.main.__dict__ if not key.startswith("_")])
                 hint = f"; did you mean {guess!r}?" if guess else ""
                 raise NameError(f"-o {name}: the cell has no variable of that name at its end{hint}")
             values[name] = self.main.__dict__[name]
+        self._pack(values)
+
+    def _pack(self, values: dict[str, Any]) -> None:
         if not values:
             return
         try:
-            pack_result(values, self.paths.result, captured=captured)
+            pack_result(values, self.paths.result, captured=self.captured)
         except CaptureError as error:
             self.run_handle.notify("warning", str(error))
 
-    def _exited(self, error: SystemExit) -> int:
-        record = describe(error, self.context.rank, self.run_handle.global_step, self.frames)
-        code, record_ = exit_record(error, record)
-        if record_ is None:
-            self.run_handle.notify("info", "the program ended itself with sys.exit(0)")
-            return EXIT_FINISHED
-        write_record(self.attempt.error(self.context.rank), record_)
-        print(record_["message"], file=sys.stderr)
+    def _ended_by(self, error: BaseException) -> int:
+        """Tell the user what the cell raised; the exit code."""
+        run = self.run_handle
+        record: dict[str, Any] | None = describe(error, run.rank, run.global_step, self.frames)
+        if run.course.has_paused:
+            run.notify("warning", f"the run has paused; while the cell ended it raised {_headline(record)}")
+            return EXIT_PAUSED
+        code = EXIT_FAILED
+        if isinstance(error, SystemExit):
+            code, record = exit_record(error, record or {})
+        if record is None:
+            return self._exited_well()
+        write_record(self.attempt.error(run.rank), record)
+        sys.stderr.write(f"{record['message']}\n" if isinstance(error, SystemExit) else record["text"])
         return code
 
-    def _failed(self, error: BaseException) -> None:
-        record = describe(error, self.context.rank, self.run_handle.global_step, self.frames)
-        write_record(self.attempt.error(self.context.rank), record)
-        sys.stderr.write(record["text"])
+    def _exited_well(self) -> int:
+        self.run_handle.notify("info", "the program ended itself with sys.exit(0)")
+        if self.context.rank == 0:  # what it had not come to is not missed: it ended on purpose
+            main = self.main.__dict__
+            self._pack({name: main[name] for name in self.spec.options.outputs if name in main})
+        return EXIT_FINISHED
+
+
+def _headline(record: Mapping[str, Any] | None) -> str:
+    return f"{record['type']}: {record['message']}" if record else "nothing"
 
 
 # The process --------------------------------------------------------------------------------------------------------

@@ -26,21 +26,19 @@ def check_registrable(name: str, value: object) -> None:
 
 
 class TrainingState:
-    """Everything that training changes, in the order in which it was prepared or registered."""
+    """Everything that training changes: what the accelerator has prepared, in that order, and what was registered."""
 
     def __init__(self) -> None:
-        self.models: list[torch.nn.Module] = []
-        self.optimizers: list[Any] = []
-        self.schedulers: list[Any] = []
         self.registered: dict[str, Any] = {}
 
     def shared(self, accelerator: Accelerator) -> dict[str, Any]:
-        """What is the same on all ranks; loads without pickle."""
+        """What is the same on all ranks."""
         scaler = accelerator.scaler
         return {
-            "models": [accelerator.unwrap_model(model).state_dict() for model in self.models],
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "schedulers": [scheduler.state_dict() for scheduler in self.schedulers],
+            "models": [accelerator.unwrap_model(model).state_dict() for model in accelerator._models],
+            "optimizers": [optimizer.state_dict() for optimizer in accelerator._optimizers],
+            "schedulers": [scheduler.state_dict() for scheduler in accelerator._schedulers],
+            "kinds": _kinds(accelerator),
             "scaler": scaler.state_dict() if scaler is not None else {},
         }
 
@@ -50,7 +48,7 @@ class TrainingState:
         in_accumulation = not accelerator.sync_gradients
         return {
             "generators": generator_state(),
-            "gradients": [_gradients(model) for model in self.models] if in_accumulation else [],
+            "gradients": [_gradients(model) for model in accelerator._models] if in_accumulation else [],
             "accumulation_step": accelerator.step,
             "window": [loss.cpu() for loss in window],
             "registered": {name: _state_of(value) for name, value in self.registered.items()},
@@ -63,21 +61,17 @@ class TrainingState:
 
         Raises CheckpointError naming the layer, or the registered object, that doesn't fit.
         """
-        for kind, mine in (("models", self.models), ("optimizers", self.optimizers), ("schedulers", self.schedulers)):
-            if len(shared[kind]) != len(mine):
-                raise CheckpointError(
-                    f"the checkpoint holds {len(shared[kind])} {kind} and the cell has prepared {len(mine)}"
-                )
-        for model, state in zip(self.models, shared["models"], strict=True):
+        _check_kinds(accelerator, shared["kinds"])
+        for model, state in zip(accelerator._models, shared["models"], strict=True):
             _load_model(accelerator.unwrap_model(model), state)
-        for optimizer, state in zip(self.optimizers, shared["optimizers"], strict=True):
+        for optimizer, state in zip(accelerator._optimizers, shared["optimizers"], strict=True):
             _load_optimizer(optimizer, state)
-        for scheduler, state in zip(self.schedulers, shared["schedulers"], strict=True):
+        for scheduler, state in zip(accelerator._schedulers, shared["schedulers"], strict=True):
             scheduler.load_state_dict(state)
         if accelerator.scaler is not None and shared["scaler"]:
             accelerator.scaler.load_state_dict(shared["scaler"])
         self._restore_registered(own["registered"])
-        for model, gradients in zip(self.models, own["gradients"], strict=False):
+        for model, gradients in zip(accelerator._models, own["gradients"], strict=False):
             _set_gradients(model, gradients)
         accelerator.step = own["accumulation_step"]
         set_generator_state(own["generators"])
@@ -97,17 +91,51 @@ class TrainingState:
                     f"run.register({name!r}, …) is new: the checkpoint has no state for it "
                     f"(it has {', '.join(map(repr, saved)) or 'none'})"
                 )
-            _put_back(value, saved[name])
+            _put_back(name, value, saved[name])
+
+
+def _kinds(accelerator: Accelerator) -> dict[str, list[str]]:
+    """Of how many models, and of which optimizers and schedulers, the state is."""
+    return {
+        "models": ["model" for _ in accelerator._models],
+        "optimizers": [type(optimizer.optimizer).__name__ for optimizer in accelerator._optimizers],
+        "schedulers": [type(scheduler.scheduler).__name__ for scheduler in accelerator._schedulers],
+    }
+
+
+def _check_kinds(accelerator: Accelerator, saved: Mapping[str, list[str]]) -> None:
+    for kind, mine in _kinds(accelerator).items():
+        theirs = saved[kind]
+        if len(mine) != len(theirs):
+            raise CheckpointError(
+                f"the checkpoint holds {len(theirs)} {kind} and the cell has prepared {len(mine)}: "
+                "prepare the same ones, in the same order"
+            )
+        for here, there in zip(mine, theirs, strict=True):
+            if here != there:
+                raise CheckpointError(
+                    f"one of the {kind} is a {here} here and a {there} in the checkpoint; "
+                    "start afresh without --resume, or put the old one back"
+                )
 
 
 def _state_of(value: Any) -> Any:
-    return value.copy() if isinstance(value, _CONTAINERS) else value.state_dict()
+    """A plain copy of a container: a defaultdict's function, say, isn't part of its state."""
+    for kind in _CONTAINERS:
+        if isinstance(value, kind):
+            return kind(value)
+    return value.state_dict()
 
 
-def _put_back(value: Any, state: Any) -> None:
-    if not isinstance(value, _CONTAINERS):
+def _put_back(name: str, value: Any, state: Any) -> None:
+    kind = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+    if kind is None:
         value.load_state_dict(state)
         return
+    if not isinstance(state, kind):
+        raise CheckpointError(
+            f"run.register({name!r}, …) is a {kind.__name__} here and a {type(state).__name__} in the checkpoint"
+        )
     value.clear()
     if isinstance(value, (list, deque)):
         value.extend(state)
@@ -134,7 +162,7 @@ def _load_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> No
             f"only there: {', '.join(unknown[:5]) or 'nothing'}"
         )
     for name, value in state.items():
-        if mine[name].shape != value.shape:
+        if isinstance(value, torch.Tensor) and mine[name].shape != value.shape:
             raise CheckpointError(
                 f"layer {name!r} has shape {tuple(mine[name].shape)} here and {tuple(value.shape)} in the checkpoint; "
                 "start afresh without --resume, or put the old shape back"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from jtrain.errors import CheckpointError
 from jtrain.store.checkpoints import list_checkpoints
 from jtrain.store.paths import RunPaths
 from jtrain.worker.checkpointer import Checkpointer
-from jtrain.worker.state import check_registrable
+from jtrain.worker.state import TrainingState, check_registrable
 from tests.cells import start, train
 
 pytestmark = pytest.mark.timeout(60)
@@ -91,10 +93,20 @@ def test_retention_keeps_the_newest_and_never_less(tmp_path: Path) -> None:
     assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000003", "step-000004"]
 
 
-def test_saving_the_same_step_again_replaces_it(tmp_path: Path) -> None:
+def test_the_same_step_again_leaves_the_one_before_whole_until_it_is_written(tmp_path: Path) -> None:
     paths = paths_of(tmp_path)
     save(paths, 1, 1)
-    assert [entry.name for entry in paths.checkpoints.iterdir()] == ["step-000001"]
+    assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000001", "step-000001-2"]
+    save(paths, 1, keep=1)
+    assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000001-3"]
+
+
+def test_the_newest_is_the_one_written_last_also_after_copying(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = save(paths, 1, 2, 3)
+    os.utime(paths.checkpoints / "step-000001" / "manifest.json")
+    (paths.checkpoints / "step-000003" / "shared.pt").unlink()
+    assert checkpointer.load("step-000003")[1] == "step-000002"
 
 
 def test_a_folder_that_takes_nothing_leaves_the_old_checkpoints_alone(tmp_path: Path) -> None:
@@ -119,6 +131,75 @@ def test_a_vanished_checkpoint_folder_does_not_end_the_training() -> None:
     )
     assert run.result(timeout=50) == {"out": None}
     assert "could not be written" in run.notices()[0]["text"]
+
+
+TRAIN = """
+import numpy, torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(1, 1)
+optimizer = {optimizer}
+loader = DataLoader(TensorDataset(torch.arange(8.)[:, None]), batch_size=2)
+model, optimizer, loader = run.prepare(model, optimizer, loader)
+for (batch,) in run.batches(loader, epochs=2):
+    run.step(model(batch).pow(2).mean())
+    run.checkpoint()
+"""
+
+
+def test_numbers_of_numpy_in_an_optimizer_can_be_read_again() -> None:
+    source = TRAIN.format(optimizer="torch.optim.SGD(model.parameters(), lr=numpy.float64(0.01))")
+    first = start(source, nproc=1)
+    assert first.wait(timeout=50) is State.FINISHED
+    second = start(source, nproc=1, resume=first.id)
+    assert second.wait(timeout=50) is State.FINISHED, second.reason
+
+
+def test_another_optimizer_is_named() -> None:
+    first = start(TRAIN.format(optimizer="torch.optim.AdamW(model.parameters())"), nproc=1)
+    assert first.wait(timeout=50) is State.FINISHED
+    second = start(TRAIN.format(optimizer="torch.optim.SGD(model.parameters(), lr=0.1)"), nproc=1, resume=first.id)
+    assert second.wait(timeout=50) is State.FAILED
+    assert "SGD here and a AdamW in the checkpoint" in second.reason
+
+
+def test_a_registered_object_that_can_not_be_saved_is_named_and_the_training_goes_on() -> None:
+    run = start(
+        "things = run.register('things', [1])\nif run.rank == 1: things.append(lambda: 1)\nout = run.checkpoint()",
+        {"__name__": "__main__"},
+        outputs=("out",),
+    )
+    assert run.result(timeout=50) == {"out": None}
+    assert run.checkpoints() == []
+    assert "'things'" in run.logs(rank=1)
+
+
+def test_a_disk_that_fills_up_leaves_the_last_good_checkpoint_and_the_training_alone() -> None:
+    run = start(
+        "import resource, signal, torch\n"
+        "values = run.register('values', [torch.zeros(10)])\n"
+        "first = run.checkpoint()\n"
+        "values[0] = torch.zeros(1_000_000)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))\n"
+        "second = run.checkpoint()\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "third = run.checkpoint()",
+        outputs=("first", "second", "third"),
+        keep=1,
+    )
+    out = run.result(timeout=50)
+    assert (out["first"], out["second"], out["third"]) == ("step-000000", None, "step-000000-2")
+    assert "the last good checkpoint is kept" in run.notices()[0]["text"]
+
+
+def test_a_container_keeps_its_kind() -> None:
+    state = TrainingState()
+    counts = state.registered["counts"] = defaultdict(lambda: 7, {"a": 1})
+    saved = {"counts": dict(counts)}
+    counts["b"] = 2
+    state._restore_registered(saved)
+    assert (dict(counts), counts["new"]) == ({"a": 1}, 7)
+    with pytest.raises(CheckpointError, match="a dict here and a list in the checkpoint"):
+        state._restore_registered({"counts": []})
 
 
 MODEL = """

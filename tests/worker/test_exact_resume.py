@@ -49,7 +49,7 @@ model = torch.nn.Sequential(
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 COUNT, EPOCHS = 46, 3
 if KIND == "stream":
-    loader = DataLoader(Streamed(COUNT), batch_size=4, num_workers=WORKERS)
+    loader = DataLoader(Streamed(COUNT), batch_size=4, num_workers=WORKERS, persistent_workers=WORKERS > 0)
 else:
     sampler = {"weighted": WeightedRandomSampler([1.0] * COUNT, COUNT), "own": Backwards(COUNT)}.get(KIND)
     loader = DataLoader(
@@ -70,7 +70,7 @@ for given, wanted in run.batches(loader, epochs=EPOCHS):
             STOPPED.touch()
             from jtrain.run import Run
             Run(run.id).pause()
-        while not run.loop._table.request:
+        while not run.course._table.request:
             pass
 weights = [value for value in run.accelerator.unwrap_model(model).state_dict().values()]
 """

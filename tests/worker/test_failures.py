@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+
 import pytest
 
 from jtrain.domain.states import State
 from jtrain.errors import WorkerError
+from jtrain.worker.failure import Frames
 from tests.cells import start
 
 pytestmark = pytest.mark.timeout(60)
@@ -69,6 +74,57 @@ def test_an_error_in_a_dataloader_worker_shows_the_datasets_line() -> None:
 def test_endings_by_exception_are_named(line: str, name: str) -> None:
     error = error_of(line)
     assert error.type_name == name
+
+
+def test_code_75_of_a_program_is_no_pause() -> None:
+    error = error_of("import sys; sys.exit(75)")
+    assert error.type_name == "SystemExit"
+
+
+def test_a_program_that_ends_itself_well_gives_back_what_it_has() -> None:
+    run = start("out = 3\nraise SystemExit", {}, nproc=1, outputs=("out", "later"))
+    assert run.wait(timeout=50) is State.FINISHED
+    assert run.outputs() == {"out": 3}
+
+
+def test_a_message_with_half_a_character_arrives() -> None:
+    error = error_of("open('/no/such/\\udcff')")
+    assert error.type_name == "FileNotFoundError"
+    assert "udcff" in error.message
+
+
+def test_a_message_that_interrupts_does_not_hide_the_error() -> None:
+    error = error_of("class Odd(Exception):\n    def __str__(self): raise KeyboardInterrupt\nraise Odd")
+    assert error.type_name == "Odd"
+
+
+def test_a_message_of_50_megabytes_is_cut() -> None:
+    error = error_of("raise ValueError('begin' + 'x' * 50_000_000 + 'end')")
+    assert len(error.message) < 100_000
+    assert error.message.startswith("begin")
+    assert error.message.endswith("end")
+    assert len(error.traceback_text) < 200_000
+
+
+def test_the_text_begins_with_the_users_first_line() -> None:
+    error = error_of("def f():\n    {}['key']\nf()")
+    lines = error.traceback_text.splitlines()
+    assert lines[1].strip() == 'File "Cell In[1]", line 4, in <module>'
+    assert "worker/main.py" not in error.traceback_text
+
+
+def test_two_functions_that_call_each_other_for_ever_are_shown_from_the_first_call_to_the_last() -> None:
+    error = error_of("def a(n): return b(n)\ndef b(n): return a(n)\na(0)")
+    assert "line 4, in <module>" in error.traceback_text
+    assert error.traceback_text.rstrip().splitlines()[-1].startswith("RecursionError")
+    assert len(error.traceback_text.splitlines()) < 300
+
+
+def test_libraries_in_the_working_folder_are_not_the_users_code() -> None:
+    frames = Frames({"Cell In[1]"}, os.path.commonpath([sys.base_prefix, sys.prefix, __file__]) or "/")
+    assert not frames.is_users(json.__file__)
+    assert not frames.is_users(pytest.__file__)
+    assert frames.is_users(__file__)
 
 
 def test_a_name_the_cell_does_not_have_at_its_end_is_named_with_the_nearest() -> None:

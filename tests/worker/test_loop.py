@@ -158,7 +158,7 @@ for epoch in run.epochs(4):
                 FLAG.touch()
                 from jtrain.run import Run
                 Run(run.id).pause()
-            while not run.loop._table.request: time.sleep(0.001)
+            while not run.course._table.request: time.sleep(0.001)
     trail.append(("checked", sum(len(numbers(batch)) for batch in check)))
     run.log({"val/epoch": epoch})
 out = trail
@@ -201,16 +201,157 @@ def test_a_checkpoint_by_hand_and_retention() -> None:
         SETUP
         + """
 model, optimizer, loader = run.prepare(model, optimizer, loader_of(40))
-names = []
 for batch in run.batches(loader):
     learn(batch)
-    names.append(run.checkpoint())
-out = names
+    run.checkpoint()
+out = run.checkpoint()
 """,
         {"__name__": "__main__"},
         outputs=("out",),
         keep=2,
     )
-    names = run.result(timeout=50)["out"]
-    assert names[-1] == "step-000010"
-    assert [checkpoint.name for checkpoint in run.checkpoints()] == names[-2:]
+    assert run.result(timeout=50)["out"] == "step-000010-2"
+    assert [checkpoint.name for checkpoint in run.checkpoints()] == ["step-000010", "step-000010-2"]
+
+
+def test_the_cells_own_accelerator_keeps_its_settings_and_is_the_one_that_steps() -> None:
+    out = result("""
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps=4)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader_of(32))
+before = [value.detach().clone() for value in model.parameters()]
+for batch in run.batches(loader):
+    learn(batch)
+moved = any((a != b).any().item() for a, b in zip(before, model.parameters()))
+out = run.accelerator is accelerator, accelerator.gradient_accumulation_steps, run.global_step, moved
+""")
+    assert out == (True, 4, 2, True)
+
+
+def test_an_accelerator_that_a_function_keeps_is_not_overruled() -> None:
+    out = result("""
+from accelerate import Accelerator
+def keep():
+    accelerator = Accelerator(gradient_accumulation_steps=3)
+    return lambda: accelerator.gradient_accumulation_steps
+steps = keep()
+out = run.accelerator.gradient_accumulation_steps, steps()
+""")
+    assert out == (3, 3)
+
+
+def test_a_step_without_an_optimizer_is_refused_instead_of_training_nothing() -> None:
+    run = start(SETUP + "learn(next(iter(loader_of(4))))", {"__name__": "__main__"}, nproc=1)
+    assert run.wait(timeout=50) is State.FAILED
+    assert "run.prepare(model, optimizer, loader)" in run.reason
+
+
+def test_a_loss_that_is_no_tensor_is_named() -> None:
+    run = start("run.step(0.5)", nproc=1)
+    assert run.wait(timeout=50) is State.FAILED
+    assert ".item()" in run.reason
+
+
+OWN_STEP = """
+model, optimizer, loader = run.prepare(model, optimizer, loader_of(32))
+for batch in run.batches(loader):
+    run.accelerator.backward(model(batch[0]).pow(2).mean())
+    optimizer.step()
+    optimizer.zero_grad()
+out = run.global_step
+"""
+
+
+def test_steps_that_the_cell_makes_itself_count() -> None:
+    run = start(SETUP + OWN_STEP, {"__name__": "__main__"}, outputs=("out",), checkpoint_every="3steps", accumulate=2)
+    assert run.result(timeout=50)["out"] == 4
+    assert [checkpoint.name for checkpoint in run.checkpoints()] == ["step-000003"]
+
+
+def test_a_loop_of_ones_own_is_checkpointed_every_so_many_steps() -> None:
+    run = start(
+        SETUP
+        + """
+model, optimizer = run.prepare(model, optimizer)
+for _ in range(6):
+    if run.should_stop:
+        break
+    run.step(model(torch.ones(2, 1)).pow(2).mean())
+""",
+        {"__name__": "__main__"},
+        checkpoint_every="2steps",
+    )
+    assert run.wait(timeout=50) is State.FINISHED
+    assert [checkpoint.step for checkpoint in run.checkpoints()] == [2, 4]
+
+
+def test_should_stop_leaves_pausing_to_the_batches_loop_around_it() -> None:
+    out = result("""
+model, optimizer, loader = run.prepare(model, optimizer, loader_of(8))
+out = []
+for batch in run.batches(loader):
+    learn(batch)
+    out.append(run.should_stop)
+""")
+    assert out == [False, False]
+
+
+def test_progress_counts_the_steps_that_will_be_made() -> None:
+    out = result(
+        """
+model, optimizer, loader = run.prepare(model, optimizer, loader_of(20))
+row = run.course.row
+seen = []
+for epoch in run.epochs(3):
+    for batch in run.batches(loader):
+        learn(batch)
+        seen.append((row.total_steps, row.epochs))
+out = set(seen), row.step, row.epoch
+""",
+        accumulate=2,
+    )
+    assert out == ({(9, 3)}, 9, 2)
+
+
+def test_accelerator_log_feeds_the_metrics() -> None:
+    run = start("run.accelerator.log({'mine': 4.0}, step=3)", nproc=1)
+    assert run.wait(timeout=50) is State.FINISHED
+    assert list(run.metrics["mine"]) == [4.0]
+
+
+def test_any_iterable_can_be_gone_over() -> None:
+    assert result("out = list(run.batches(range(3), epochs=2))", nproc=1) == [0, 1, 2, 0, 1, 2]
+
+
+PAUSING = """
+import time
+model, optimizer, loader = run.prepare(model, optimizer, loader_of(4000))
+def train():
+    for batch in run.batches(loader):
+        learn(batch)
+        time.sleep(0.005)
+"""
+
+
+def pause(source: str) -> Run:
+    run = start(SETUP + PAUSING + source, {"__name__": "__main__"})
+    while run.progress.step < 2:
+        pass
+    run.pause()
+    run.wait(timeout=30)
+    return run
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "try:\n    train()\nexcept BaseException:\n    pass",
+        "try:\n    train()\nfinally:\n    1 / 0",
+        "while True:\n    try:\n        train()\n    except BaseException:\n        pass",
+    ],
+    ids=["caught", "cleaning up fails", "caught for ever"],
+)
+def test_a_pause_holds_whatever_the_cell_does_about_it(source: str) -> None:
+    run = pause(source)
+    assert run.state is State.PAUSED, run.reason
+    assert len(run.checkpoints()) == 1
