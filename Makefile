@@ -12,8 +12,12 @@ TORCH ?= $(if $(shell command -v nvidia-smi 2>/dev/null),torch,torch==2.13.0)
 
 demo: $(VENV)/.ready
 	@mkdir -p $(OUT)
-	JTRAIN_HOME="$${JTRAIN_HOME:-$(CURDIR)/$(OUT)/store}" $(BIN)/jtrain run notebooks/01_quickstart.ipynb --output $(OUT)/01_quickstart.ipynb
-	@$(BIN)/python notebooks/show_results.py $(OUT)/01_quickstart.ipynb $(OUT)
+	@export JTRAIN_HOME="$${JTRAIN_HOME:-$(CURDIR)/$(OUT)/store}" \
+	&& $(BIN)/jtrain run notebooks/01_quickstart.ipynb --output $(OUT)/01_quickstart.ipynb \
+	&& $(BIN)/jtrain plot quickstart --file $(OUT)/quickstart-loss.png \
+	&& echo "The notebook with its results: $(OUT)/01_quickstart.ipynb" \
+	&& echo "The loss curve:                $(OUT)/quickstart-loss.png" \
+	&& echo "The runs:                      JTRAIN_HOME=$$JTRAIN_HOME $(BIN)/jtrain runs"
 
 lab: $(VENV)/.ready
 	$(BIN)/jupyter lab notebooks/01_quickstart.ipynb
