@@ -16,7 +16,7 @@ from typing import Any
 from jtrain.capture import stale
 from jtrain.completion import Completion
 from jtrain.engine.zygote import start_for_kernel
-from jtrain.errors import JtrainError, OptionError, RunInterrupted
+from jtrain.errors import CaptureError, CellSyntaxError, JtrainError, OptionError, RunInterrupted
 from jtrain.expansion import words_of
 from jtrain.interrupts import Interrupts
 from jtrain.launching import launch_cell, plan_cell
@@ -250,11 +250,29 @@ def short_errors() -> Iterator[None]:
     """jtrain's own errors are shown as their text: a traceback through jtrain would help nobody."""
     try:
         yield
+    except CellSyntaxError as error:
+        raise InvalidCellError(error) from None
     except JtrainError as error:
         if not hasattr(error, "_render_traceback_"):
             text = f"{type(error).__name__}: {error}"
             error._render_traceback_ = text.splitlines  # type: ignore[attr-defined]
         raise
+
+
+class InvalidCellError(CaptureError):
+    """A CellSyntaxError as it is shown: IPython shows every SyntaxError with the way to it through jtrain."""
+
+    def __init__(self, error: CellSyntaxError) -> None:
+        super().__init__(str(error))
+        line = (error.text or "").rstrip("\n")
+        self._lines = [f"  {error.filename}, line {error.lineno}", f"    {line.lstrip()}"]
+        if error.offset:
+            blank = error.offset - 1 - (len(line) - len(line.lstrip()))
+            self._lines.append(" " * (4 + max(0, blank)) + "^")
+        self._lines.append(f"SyntaxError: {error.msg}")
+
+    def _render_traceback_(self) -> list[str]:
+        return self._lines
 
 
 def _without_expansion(magic: Any) -> Any:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from jtrain.errors import WorkerError
 
 _CONTEXT = 2
-_MOST_FRAMES = 16
-"""User frames shown, half from each end; a recursion has thousands."""
 _WIDTH = 75
 _INSTALLED = re.compile(r"(?:site-packages|dist-packages)/([^/]+)")
 _STANDARD = re.compile(r"/lib/python\d\.\d+/([^/]+)")
@@ -34,7 +32,9 @@ def render_worker_error(error: WorkerError, *, has_colors: bool | None = None) -
     where = f"run {error.run_id}" if error.rank is None else f"rank {error.rank} of run {error.run_id}"
     lines = [paint("-" * _WIDTH, _RED), f"{paint(kind, _RED)}{where.rjust(_WIDTH - len(kind))}"]
     lines += _body(error, paint)
-    lines += ["", f"{paint(kind, _RED)}: {error.message}" if error.type_name else str(error)]
+    if lines[-1]:
+        lines.append("")
+    lines += [f"{paint(kind, _RED)}: {error.message}" if error.type_name else str(error)]
     if error.others:
         lines += ["", paint(_fold_others(error.others), _DIM)]
     if error.next_step:
@@ -46,7 +46,8 @@ def _body(error: WorkerError, paint: _Paint) -> list[str]:
     """The frames, or the text of the whole traceback where frames don't tell all (a group of exceptions)."""
     frames = _without_library_start(error.frames)
     if not frames or error.type_name.endswith("ExceptionGroup"):
-        return error.traceback_text.rstrip().splitlines()
+        text = error.traceback_text.rstrip()
+        return text.splitlines() if "Traceback (" in text else []
     lines: list[str] = []
     for is_user, group in groupby(frames, key=lambda frame: bool(frame.get("user"))):
         found = list(group)
@@ -61,12 +62,13 @@ def _without_library_start(frames: Sequence[Mapping[str, Any]]) -> Sequence[Mapp
 
 
 def _user_frames(frames: Sequence[Mapping[str, Any]], sources: Sources, paint: _Paint) -> list[str]:
-    left_out = len(frames) - _MOST_FRAMES
-    if left_out <= 0:
-        return [line for frame in frames for line in _frame(frame, sources, paint)]
-    half = _MOST_FRAMES // 2
-    first, last = _user_frames(frames[:half], sources, paint), _user_frames(frames[-half:], sources, paint)
-    return [*first, paint(f"    … {left_out} more frames", _DIM), "", *last]
+    lines = []
+    for _, group in groupby(frames, key=lambda frame: (frame["file"], frame["line"], frame["function"])):
+        first, *same = group
+        lines += _frame(first, sources, paint)
+        if same:
+            lines[-1:] = [paint(f"    … the same {len(same)} more time{'s' if len(same) > 1 else ''}", _DIM), ""]
+    return lines
 
 
 def _frame(frame: Mapping[str, Any], sources: Sources, paint: _Paint) -> list[str]:

@@ -38,7 +38,7 @@ class NotebookView:
     def __init__(self, run: Run, *, may_ask: bool, only_new: bool = False) -> None:
         self._run = run
         self._feed = OutputFeed(run, only_new=only_new)
-        self._bounds = Bounds()
+        self._bounds = Bounds(run.id)
         self._notices = Notices()
         self._kept: list[str] = []
         """Everything that may stay in the notebook."""
@@ -69,7 +69,7 @@ class NotebookView:
 
     def finish(self, snapshot: Snapshot) -> None:
         self._take(self._feed.finish(), self._notices.new(snapshot))
-        self._kept += self._bounds.finish(self._run.id)
+        self._kept += self._bounds.finish()
         self._close()
         self._print()
         publish({"text/plain": summary_text(snapshot), "text/html": summary_html(snapshot)})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from jtrain.domain.wording import format_bytes
 from jtrain.run import Run
@@ -16,8 +15,6 @@ MOST_LINES = 1000
 MOST_CHARS = 200_000
 """What a notebook takes of a run's output. It is saved with the notebook, and browsers slow down beyond that."""
 LAST_LINES = 20
-_TRACEBACK = re.compile(r"(  \+ Exception Group )?Traceback \(most recent call last\):")
-_HOLD_S = 1.0
 _MOST_BYTES = 8 << 20
 """Of one update's output, at most so much is read."""
 
@@ -26,13 +23,13 @@ class OutputFeed:
     """Follows rank 0's log from attempt to attempt.
 
     `partial` is an unfinished last line (a progress bar). With `only_new` all that is there already is passed over,
-    but for the last few lines. The traceback that ends a rank is left out: the error is shown by itself. So lines
-    that look like one are held back for a moment.
+    but for the last few lines. The traceback that ends a rank is left out: the error is shown by itself. So what comes
+    after the rank has left its record of the error is held back until it is clear which lines those are.
     """
 
     def __init__(self, run: Run, *, only_new: bool = False) -> None:
         self._run = run
-        self._tracebacks = _TracebackHolder()
+        self._held: list[str] = []
         self._folder = WarningFolder()
         self._reader: LogReader | None = None
         self._attempt = 0
@@ -49,25 +46,27 @@ class OutputFeed:
                 lines += self._read_attempt(number)
         if self._keeps_last and lines:
             lines, self._keeps_last = lines[-LAST_LINES:], False
-        return self._tracebacks.feed(lines)
+        if self._attempt and self._run.paths.attempt(self._attempt).error(0).exists():
+            self._held += lines
+            return []
+        held, self._held = self._held, []  # of an attempt before this one, which may be shown whole
+        return held + lines
 
     def finish(self) -> list[str]:
         """The rest: an unfinished last line, and a sentence for each warning that was left out."""
-        lines = self.read() + self._tracebacks.release(self._last_error())
+        lines = self.read() + without_error(self._held, self._last_error())
+        self._held = []
         rest = [self.partial] if self.partial else []
         self.partial = ""
         return lines + rest + self._folder.summary()
 
-    def _last_error(self) -> str:
-        """The traceback that rank 0 ended with, or ""."""
-        attempts = self._run.attempts
-        if not attempts:
-            return ""
+    def _last_error(self) -> dict[str, Any]:
+        """The record of the error that rank 0 ended with; empty when there is none."""
         try:
-            record = read_json(attempts[-1].error(0))
+            record = read_json(self._run.paths.attempt(self._attempt).error(0))
         except (OSError, ValueError):
-            return ""
-        return str(record.get("text", "")) if isinstance(record, dict) else ""
+            return {}
+        return record if isinstance(record, dict) else {}
 
     def _read_attempt(self, number: int) -> list[str]:
         rest = []
@@ -83,41 +82,27 @@ class OutputFeed:
         return self._folder.feed(rest + chunk.lines)
 
 
-class _TracebackHolder:
-    """Keeps lines from the beginning of a traceback on, until it is clear that it isn't the end of the rank."""
-
-    def __init__(self) -> None:
-        self._held: list[str] = []
-        self._until = 0.0
-
-    def feed(self, lines: list[str]) -> list[str]:
-        if not self._held:
-            start = next((index for index, line in enumerate(lines) if _TRACEBACK.match(line)), len(lines))
-            self._held, lines = lines[start:], lines[:start]
-            self._until = time.monotonic() + _HOLD_S
-            return lines
-        self._held += lines
-        return self.release("") if time.monotonic() >= self._until else []
-
-    def release(self, traceback_text: str) -> list[str]:
-        """The lines held so far, without those of `traceback_text`."""
-        held, self._held = self._held, []
-        block = [line.rstrip() for line in traceback_text.splitlines()]
-        shown = [line.rstrip() for line in held]
-        for start in range(len(shown) - len(block) + 1) if block else ():
+def without_error(lines: list[str], record: Mapping[str, Any]) -> list[str]:
+    """`lines` without what the rank printed of its error: the whole traceback, or the message of a `sys.exit`."""
+    shown = [line.rstrip() for line in lines]
+    for text in (record.get("text"), record.get("message")):
+        block = [line.rstrip() for line in str(text or "").splitlines()]
+        for start in range(len(shown) - len(block), -1, -1) if block else ():
             if shown[start : start + len(block)] == block:
-                return held[:start] + held[start + len(block) :]
-        return held
+                return lines[:start] + lines[start + len(block) :]
+    return lines
 
 
 class Bounds:
-    """Lets lines through until there are too many, then keeps only the last ones."""
+    """Lets lines through until there are too many; then it says so, and keeps only the last ones for the end."""
 
-    def __init__(self, most_lines: int = MOST_LINES, most_chars: int = MOST_CHARS) -> None:
+    def __init__(self, run_id: str, most_lines: int = MOST_LINES, most_chars: int = MOST_CHARS) -> None:
+        self._run_id = run_id
         self._lines_left = most_lines
         self._chars_left = most_chars
         self._held: deque[str] = deque(maxlen=LAST_LINES)
         self._num_held = 0
+        self._has_told = False
 
     def feed(self, lines: Iterable[str]) -> list[str]:
         """Those of `lines` that may be shown now."""
@@ -131,10 +116,14 @@ class Bounds:
             else:
                 self._num_held += 1
                 self._held.append(line)
+        if self._num_held > LAST_LINES and not self._has_told:
+            self._has_told = True
+            shown.append(
+                f"… enough lines for a notebook: `%jtrain logs {self._run_id}` shows all, the last ones follow"
+            )
         return shown
 
-    def finish(self, run_id: str, skipped: int = 0) -> list[str]:
-        """What to show last: how many lines were left out (`skipped` more that were never fed), and the last lines."""
-        left_out = self._num_held - len(self._held) + skipped
-        note = f"… {left_out} more lines here; `%jtrain logs {run_id}` shows all"
-        return [*([note] if left_out > 0 else []), *self._held]
+    def finish(self) -> list[str]:
+        """What to show last: how many lines were left out, and the last lines."""
+        left_out = self._num_held - len(self._held)
+        return [*([f"… {left_out} lines are left out here"] if left_out else []), *self._held]

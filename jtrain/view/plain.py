@@ -57,7 +57,7 @@ class PlainView:
         lines = self._feed.finish()
         if self._bounds is not None:
             lines = self._bounds.feed(lines)
-            lines += self._bounds.finish(self._run.id)
+            lines += self._bounds.finish()
         return lines + self._notices.new(snapshot)
 
     def _waiting(self, snapshot: Snapshot) -> list[str]:

@@ -99,6 +99,19 @@ def test_a_wrong_line_is_one_message_without_a_traceback(notebook: Notebook, lin
     assert len(failed.traceback.splitlines()) <= 3
 
 
+@pytest.mark.parametrize(
+    ("body", "line", "source"), [("\nx = (1,", 3, "x = (1,"), ("if True:\n    await f()", 3, "await f()")]
+)
+def test_a_cell_that_is_no_program_is_told_with_its_line(notebook: Notebook, body: str, line: int, source: str) -> None:
+    failed = notebook.run(f"%%jtrain --nproc 1 --gpus none\n{body}")
+    assert failed.error == "InvalidCellError"
+    where, code, mark, message = failed.traceback.splitlines()
+    assert re.fullmatch(rf"  Cell In\[\d+\], line {line}", where)
+    assert code.strip() == source
+    assert mark.strip() == "^"
+    assert message.startswith("SyntaxError: ")
+
+
 def test_an_interrupt_pauses_and_the_run_goes_on_when_resumed(notebook: Notebook) -> None:
     paused = notebook.run(
         f"{TWO} -o reached\n{ENDLESS}    reached = run.global_step\n    if reached > 400: break\n",
@@ -117,8 +130,9 @@ def test_an_interrupt_pauses_and_the_run_goes_on_when_resumed(notebook: Notebook
 
 
 @pytest.mark.parametrize("times", [2, 3])
-def test_further_interrupts_stop_the_run(notebook: Notebook, times: int) -> None:
-    stopped = notebook.run(f"{TWO}\n{ENDLESS}", interrupt_after=[3.0 + 0.02 * n for n in range(times)])
+def test_further_interrupts_stop_a_run_that_can_not_pause_soon(notebook: Notebook, times: int) -> None:
+    slow = ENDLESS.replace("time.sleep(0.01)", "time.sleep(0.01 if run.global_step < 3 else 60)")
+    stopped = notebook.run(f"{TWO}\n{slow}", interrupt_after=[3.0 + 0.02 * n for n in range(times)])
     assert (stopped.status, stopped.error) == ("error", "RunInterrupted")
     name = run_id(stopped.message)
     assert notebook.value(f"__import__('jtrain').Run({name!r}).wait(30).value") == "'stopped'"
@@ -168,7 +182,7 @@ def test_a_million_printed_lines_are_few_messages_and_a_whole_log(notebook: Note
     lines = done.stdout.splitlines()
     assert lines[0] == "line 0"
     assert lines[-1] == "line 999999"
-    assert any("more lines here" in line for line in lines)
+    assert any("lines are left out here" in line for line in lines)
     assert len(done.stdout) < 500_000
     assert notebook.run("%jtrain logs --lines 2").stdout == "line 999998\nline 999999\n"
 

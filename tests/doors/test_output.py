@@ -26,17 +26,20 @@ def test_whoever_comes_later_sees_the_last_lines_only() -> None:
 
 
 def test_the_traceback_that_ended_the_rank_is_left_out() -> None:
-    run = make_run(state="failed", log=f"a\n{TRACEBACK}last words\n", error={"text": TRACEBACK})
+    run = make_run(state="failed", log=f"a\n{TRACEBACK}last words\n", error={"text": TRACEBACK, "message": "bad"})
     feed = OutputFeed(run)
-    assert feed.read() == ["a"]
-    assert feed.finish() == ["last words"]
+    assert feed.read() == []
+    assert feed.finish() == ["a", "last words"]
 
 
-def test_a_traceback_that_the_program_printed_itself_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_HOLD_S", 0.0)
+def test_the_message_of_an_exit_is_left_out_too() -> None:
+    run = make_run(state="failed", log="3\na\n3\n", error={"text": TRACEBACK, "message": "3"})
+    assert OutputFeed(run).finish() == ["3", "a"]
+
+
+def test_a_traceback_that_the_program_printed_itself_is_shown() -> None:
     run = make_run(log=f"a\n{TRACEBACK}b\n")
-    feed = OutputFeed(run)
-    assert feed.read() + feed.read() == ["a", *TRACEBACK.splitlines(), "b"]
+    assert OutputFeed(run).read() == ["a", *TRACEBACK.splitlines(), "b"]
 
 
 def test_a_warning_is_shown_once_and_counted() -> None:
@@ -46,22 +49,24 @@ def test_a_warning_is_shown_once_and_counted() -> None:
     assert lines == ["x.py:3: UserWarning: old", "  f()", "done", "UserWarning: old (5 times, rank 0)"]
 
 
-def test_a_flood_is_cut_in_the_middle() -> None:
-    bounds = Bounds(most_lines=3, most_chars=10_000)
+def test_a_flood_is_cut_in_the_middle_which_is_told_at_once() -> None:
+    bounds = Bounds("brisk-otter-7", most_lines=3)
     assert bounds.feed(["a", "b"]) == ["a", "b"]
-    assert bounds.feed([str(n) for n in range(100)]) == ["0"]
-    last = bounds.finish("brisk-otter-7")
-    assert last[0] == "… 79 more lines here; `%jtrain logs brisk-otter-7` shows all"
-    assert last[1:] == [str(n) for n in range(80, 100)]
+    first, note = bounds.feed([str(n) for n in range(100)])
+    assert first == "0"
+    assert "%jtrain logs brisk-otter-7" in note
+    assert bounds.feed(["x"]) == []
+    last = bounds.finish()
+    assert last == ["… 80 lines are left out here", *(str(n) for n in range(81, 100)), "x"]
 
 
 def test_a_few_lines_too_many_are_all_shown() -> None:
-    bounds = Bounds(most_lines=1, most_chars=10_000)
-    assert bounds.feed(["a", "b", "c"]) + bounds.finish("r") == ["a", "b", "c"]
+    bounds = Bounds("r", most_lines=1)
+    assert bounds.feed(["a", "b", "c"]) + bounds.finish() == ["a", "b", "c"]
 
 
 def test_long_lines_count_by_their_length() -> None:
-    bounds = Bounds(most_lines=100, most_chars=50)
+    bounds = Bounds("r", most_lines=100, most_chars=50)
     assert len(bounds.feed(["x" * 20] * 10)) == 2
 
 
