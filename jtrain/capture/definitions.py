@@ -150,17 +150,19 @@ def reduce_class(reducer: Reducer, kind: type) -> Any:
     maker, arguments, (members, slots), *_, setter = reduced
     if issubclass(kind, enum.Enum):
         arguments, members = _with_aliases(kind, arguments, members)
-    elif "__slots__" in vars(kind):
-        arguments, members = _with_slots(kind, arguments, members)
+    else:
+        arguments, members = _with_options(kind, arguments, members)
     return rebuild.make_class, (maker, arguments), (members, slots), None, None, setter
 
 
-def _with_slots(kind: type, arguments: Any, members: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Slots have to be there when a class is made; cloudpickle sets them later, when they have no effect."""
+def _with_options(kind: type, arguments: Any, members: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The full name of a class within others, which cloudpickle forgets; and slots, which it sets when that is too late."""
     maker, name, bases, options, *rest = arguments
-    slots = vars(kind)["__slots__"]
-    members = {key: value for key, value in members.items() if key != "__slots__"}
-    return (maker, name, bases, {**options, "__slots__": slots}, *rest), members
+    options = {**options, "__qualname__": kind.__qualname__}
+    if "__slots__" in vars(kind):
+        options["__slots__"] = vars(kind)["__slots__"]
+        members = {key: value for key, value in members.items() if key != "__slots__"}
+    return (maker, name, bases, options, *rest), members
 
 
 def _with_aliases(kind: type[enum.Enum], arguments: Any, members: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

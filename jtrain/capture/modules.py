@@ -62,18 +62,20 @@ def used_submodules(packages: Iterable[str], names: Iterable[str]) -> list[str]:
 
     `import a.b` binds only `a`: without this a worker would have `a`, but not `a.b`.
     """
-    known = set(names)
-    tops = tuple(f"{name}." for name in packages)
-    found = []
-    for name in list(sys.modules):
-        top = next((top for top in tops if name.startswith(top)), None)
-        if top is not None and known.issuperset(name[len(top) :].split(".")) and _is_reached(name):
-            found.append(name)
-    return found
+    names = set(names)
+    found: list[str] = []
+    waiting = list(packages)
+    while waiting:
+        package = waiting.pop()
+        below = [f"{package}.{name}" for name in names if f"{package}.{name}" in sys.modules]
+        reached = [name for name in below if name not in found and _is_reached(name)]
+        found += reached
+        waiting += reached
+    return sorted(found)
 
 
 def _is_reached(name: str) -> bool:
     """Whether it is a module of its own, and an attribute of the package above it."""
     parent, _, last = name.rpartition(".")
-    module = sys.modules[name]
-    return isinstance(module, types.ModuleType) and vars(sys.modules.get(parent, types)).get(last) is module
+    module, package = sys.modules[name], sys.modules.get(parent)
+    return isinstance(module, types.ModuleType) and package is not None and vars(package).get(last) is module

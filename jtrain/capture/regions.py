@@ -14,7 +14,8 @@ SMALL_BYTES = 2048
 _PAGE_BYTES = mmap.PAGESIZE
 _LINE_BYTES = 64
 """What vector instructions and caches want data to be aligned to."""
-_CHUNK_BYTES = 16 * 1024 * 1024
+_CHUNK_BYTES = 4 * 1024 * 1024
+"""What is hashed and then written at once: the writing finds it in the processor's cache."""
 _MOST_PARTS = 512
 """Parts of one system call; Linux takes 1024 (IOV_MAX)."""
 
