@@ -97,9 +97,8 @@ def time_notebook_launcher(repeat: int) -> list[float]:
 
         def launch(folder: Path) -> None:
             body = "\n    ".join(USER_CODE.format(folder=str(folder)).splitlines())
-            execute(
-                client, f"def train():\n    {body}\nnotebook_launcher(train, num_processes={NUM_RANKS}, use_port='{free_port()}')"
-            )
+            call = f"notebook_launcher(train, num_processes={NUM_RANKS}, use_port='{free_port()}')"
+            execute(client, f"def train():\n    {body}\n{call}")
 
         return [latency(launch) for _ in range(repeat)]
 
