@@ -10,6 +10,7 @@ import inspect
 import os
 import platform
 import random
+import re
 import socket
 import sys
 import time
@@ -25,7 +26,7 @@ from jtrain.devices.sampler import cpu_slots, visible_devices
 from jtrain.domain.spec import RunSpec, Source
 from jtrain.engine.environment import is_secret
 from jtrain.engine.zygote import start
-from jtrain.errors import LaunchError, OptionError
+from jtrain.errors import LaunchError, OptionError, nearest
 from jtrain.interrupts import held
 from jtrain.options import RunOptions, make_options
 from jtrain.resuming import Origin, find_origin, link_checkpoint
@@ -34,6 +35,8 @@ from jtrain.store.runs import RunStore
 
 _RECORDED_PACKAGES = ("jtrain", "torch", "accelerate", "numpy")
 _PROVIDED = ("run",)
+_MAKES_ANY_NAME = re.compile(r"\bimport\s*\*|\b(?:exec|globals|setattr|vars|__main__)\b")
+"""Code that may give variables names which can't be seen in it."""
 
 
 def launch_cell(
@@ -131,6 +134,7 @@ def _launch(
             with store.create(run_id) as paths:
                 given = {"extra": options.inputs, "provided": _PROVIDED, "attributes": attributes}
                 manifest = pack(namespace, names, paths.payload, **given)
+                _check_outputs(code, options.outputs, {name: namespace[name] for name in manifest.names})
                 spec = _make_spec(run_id, code, options, config, manifest, origin, notebook)
                 store.write_spec(paths, spec)
                 if origin is not None:
@@ -215,6 +219,20 @@ def _check_devices(options: RunOptions) -> Want:
     if want.kind == "cpu" and options.precision == "fp16":
         raise OptionError("--precision fp16 needs a GPU and this run will use the CPU; bf16 works on both")
     return want
+
+
+def _check_outputs(code: Source, outputs: Collection[str], captured: Mapping[str, object]) -> None:
+    """Raises OptionError for a name in `-o` that can't be there when the code ends: better now than after hours."""
+    if code.kind == "function" or _MAKES_ANY_NAME.search(code.text):
+        return
+    names = {*re.findall(r"\w+", code.text), *captured}
+    for value in captured.values():
+        names.update(getattr(getattr(value, "__code__", None), "co_names", ()))  # a function may write globals
+    for name in outputs:
+        if name not in names:
+            guess = nearest(name, sorted(names))
+            hint = f"; did you mean {guess!r}?" if guess else "; assign it there, or leave it out"
+            raise OptionError(f"-o {name}: the {code.kind} neither assigns nor uses a variable of that name{hint}")
 
 
 def _refuse_platform() -> None:

@@ -17,6 +17,8 @@ _SECONDARY = re.compile(
     re.IGNORECASE,
 )
 """What a rank's error says when it only lost another rank in a collective operation."""
+_LONGEST_MESSAGE = 300
+"""Characters of an error's message in the sentence about it."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ def explain(
         return Exit("finished", "finished")
     first = min(bad, key=lambda ending: (ending.is_secondary, ending.when, ending.rank))
     others = tuple(_other(ending) for ending in sorted(bad, key=lambda e: e.rank) if ending is not first)
-    return _describe(first, others, oom_kills)
+    well = [ending.rank for ending in endings if ending.code == 0]
+    return _describe(first, others, oom_kills, _early_hint(well) if first.is_secondary and well else "")
 
 
 def _other(ending: _Ending) -> str:
@@ -109,7 +112,7 @@ def _ended_how(code: int) -> str:
         return f"signal {-code}"
 
 
-def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int) -> Exit:
+def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int, hint: str) -> Exit:
     rank, code, error = first.rank, first.code, first.error
     step = error.get("step") if error else None
     if error is not None and error.get("exit_code") is not None:
@@ -125,8 +128,8 @@ def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int) -> Exit:
             others,
         )
     if error is not None:
-        sentence = f"rank {rank}: {error.get('type')}: {error.get('message')}"
-        return Exit("exception", sentence, "", rank, code, step, error, others)
+        sentence = f"rank {rank}: {error.get('type')}{_in_a_line(error.get('message'))}"
+        return Exit("exception", sentence, hint, rank, code, step, error, others)
     if code == -signal.SIGKILL and oom_kills:
         sentence = f"rank {rank} was killed because the machine (or its container) ran out of memory"
         return Exit(
@@ -144,6 +147,23 @@ def _describe(first: _Ending, others: tuple[str, ...], oom_kills: int) -> Exit:
         return Exit("signal", sentence, _signal_hint(-code), rank, code, step, None, others)
     sentence = f"rank {rank}'s process ended with exit code {code} and without an exception (os._exit, or a library)"
     return Exit("exit", sentence, f"its last output: `%jtrain logs --rank {rank}`", rank, code, step, None, others)
+
+
+def _in_a_line(message: object) -> str:
+    """What follows the type of an error: the beginning of its message; the whole is in the error's record."""
+    line = next((line.strip() for line in str(message or "").splitlines() if line.strip()), "")
+    if len(line) > _LONGEST_MESSAGE:
+        line = f"{line[:_LONGEST_MESSAGE]} …"
+    return f": {line}" if line else ""
+
+
+def _early_hint(ranks: Sequence[int]) -> str:
+    """For a rank that was left alone by `ranks`, which came to their end."""
+    who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    return (
+        f"{who} came to the end of the program before it; "
+        "let all ranks do equally many steps, gathers and wait_for_everyone"
+    )
 
 
 def _signal_hint(number: int) -> str:

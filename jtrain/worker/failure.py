@@ -103,7 +103,7 @@ def describe(error: BaseException, rank: int, step: int, frames: Frames) -> dict
 
 def _message(error: BaseException) -> str:
     try:
-        return _cut(str(error))
+        return _cut("\n".join([str(error), *getattr(error, "__notes__", ())]))
     except BaseException as second:  # noqa: BLE001 - a user's __str__ may raise anything
         return f"(its message can't be shown: __str__ raised {type(second).__name__})"
 

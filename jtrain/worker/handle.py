@@ -148,6 +148,8 @@ class WorkerRun:
         """
         if self.course.is_silent:
             return
+        if values is not None and not isinstance(values, Mapping):
+            raise TypeError(f"run.log takes names with their values, as in run.log(loss=loss), not {values!r:.40}")
         at = self.course.position.step if step is None else step
         for group in (values, named) if values else (named,):
             for name, value in group.items():

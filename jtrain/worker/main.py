@@ -100,17 +100,24 @@ class _Rank:
         return captured.values
 
     def _give_back(self, result: Any) -> None:
-        """Pack what `-o` names. Raises NameError, naming the nearest, for a variable that isn't there."""
+        """Pack what `-o` names. Raises NameError, naming the nearest, for a variable that isn't there; the others are
+        packed first."""
         if self.context.rank != 0:
             return
         values = {"return": result} if self.spec.source.kind == "function" else {}
-        for name in self.spec.options.outputs:
-            if name not in self.main.__dict__:
-                guess = nearest(name, [key for key in self.main.__dict__ if not key.startswith("_")])
-                hint = f"; did you mean {guess!r}?" if guess else ""
-                raise NameError(f"-o {name}: the cell has no variable of that name at its end{hint}")
-            values[name] = self.main.__dict__[name]
+        missing = self._add_outputs(values)
         self._pack(values)
+        if missing:
+            guess = nearest(missing[0], [key for key in self.main.__dict__ if not key.startswith("_")])
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            rest = f" (jtrain.Run({self.spec.id!r}).outputs() has the others)" if values else ""
+            raise NameError(f"-o {', '.join(missing)}: the cell has no variable of that name at its end{hint}{rest}")
+
+    def _add_outputs(self, values: dict[str, Any]) -> list[str]:
+        """Add what `-o` names to `values`; returns the names that aren't there."""
+        main, names = self.main.__dict__, self.spec.options.outputs
+        values.update({name: main[name] for name in names if name in main})
+        return [name for name in names if name not in main]
 
     def _pack(self, values: dict[str, Any]) -> None:
         if not values:
@@ -137,10 +144,11 @@ class _Rank:
         return code
 
     def _exited_well(self) -> int:
-        self.run_handle.notify("info", "the program ended itself with sys.exit(0)")
-        if self.context.rank == 0:  # what it had not come to is not missed: it ended on purpose
-            main = self.main.__dict__
-            self._pack({name: main[name] for name in self.spec.options.outputs if name in main})
+        self.run_handle.notify("info", f"rank {self.context.rank} ended itself with sys.exit(0)")
+        if self.context.rank == 0:
+            values: dict[str, Any] = {}
+            self._add_outputs(values)  # what it had not come to is not missed: it ended on purpose
+            self._pack(values)
         return EXIT_FINISHED
 
 

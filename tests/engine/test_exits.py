@@ -69,6 +69,19 @@ def test_sys_exit_is_named_with_its_code() -> None:
     assert "exit code 3" in exit_.sentence
 
 
+def test_a_rank_that_the_others_left_alone_is_told_who_did() -> None:
+    errors = {0: _error("RuntimeError", "[gloo] Connection closed by peer [127.0.0.1]:1234", 5.0)}
+    exit_ = explain([_ended(0, 1), _ended(1, 0)], errors)
+    assert "rank 1 came to the end of the program before it" in exit_.next_step
+
+
+@pytest.mark.parametrize(("message", "end"), [("", "ValueError"), ("\n a\nb", "ValueError: a"), ("x" * 999, "x …")])
+def test_the_sentence_about_an_error_is_one_short_line(message: str, end: str) -> None:
+    sentence = explain([_ended(0, 1)], {0: _error("ValueError", message, 1.0)}).sentence
+    assert sentence.endswith(end)
+    assert len(sentence) < 400
+
+
 def test_a_stop_is_no_failure_whatever_the_codes() -> None:
     assert explain([_ended(0, -15, by_us=True), _ended(1, 1)], {}, was_stopped=True).cause == "stopped"
 

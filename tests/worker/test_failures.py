@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
 
 import pytest
 
 from jtrain.domain.states import State
-from jtrain.errors import WorkerError
+from jtrain.errors import OptionError, WorkerError
+from jtrain.run import runs
 from jtrain.worker.failure import Frames
 from tests.cells import start
 
@@ -82,7 +84,7 @@ def test_code_75_of_a_program_is_no_pause() -> None:
 
 
 def test_a_program_that_ends_itself_well_gives_back_what_it_has() -> None:
-    run = start("out = 3\nraise SystemExit", {}, nproc=1, outputs=("out", "later"))
+    run = start("out = 3\nraise SystemExit\nlater = 4", {}, nproc=1, outputs=("out", "later"))
     assert run.wait(timeout=50) is State.FINISHED
     assert run.outputs() == {"out": 3}
 
@@ -127,10 +129,46 @@ def test_libraries_in_the_working_folder_are_not_the_users_code() -> None:
     assert frames.is_users(__file__)
 
 
-def test_a_name_the_cell_does_not_have_at_its_end_is_named_with_the_nearest() -> None:
-    run = start("model = 1", {}, nproc=1, outputs=("modle",))
+def test_an_output_that_the_cell_can_not_have_is_refused_before_it_trains() -> None:
+    with pytest.raises(OptionError, match="did you mean 'model'"):
+        start("model = 1", {}, nproc=1, outputs=("modle",))
+    assert runs() == []
+
+
+@pytest.mark.parametrize("source", ["from math import *", "exec('pi = 3')", "set_pi()"])
+def test_an_output_may_get_its_name_where_it_can_not_be_seen(source: str) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def set_pi():\n    global pi\n    pi = 3", namespace)
+    run = start(source, namespace, nproc=1, outputs=("pi",))
+    assert run.wait(timeout=50) is State.FINISHED, run.logs()
+    assert int(run.outputs()["pi"]) == 3
+
+
+def test_an_output_that_is_missing_at_the_end_does_not_take_the_others_along() -> None:
+    run = start("model = 1\nmodle = 2\ndel modle", {}, nproc=1, outputs=("model", "modle"))
     assert run.wait(timeout=50) is State.FAILED
     assert "did you mean 'model'" in run.reason
+    assert run.outputs() == {"model": 1}
+
+
+def test_a_long_message_of_many_lines_is_a_short_reason() -> None:
+    run = start(f"raise ValueError('first' + {'x' * 10_000!r} + '\\nsecond')", {}, nproc=1)
+    assert run.wait(timeout=50) is State.FAILED
+    assert run.reason.startswith("rank 0: ValueError: firstx")
+    assert len(run.reason) < 400
+    assert run.error is not None
+    assert run.error.message.endswith("\nsecond")
+
+
+def test_notes_on_an_exception_belong_to_its_message() -> None:
+    error = error_of("error = ValueError('bad label')\nerror.add_note('in row 7')\nraise error")
+    assert error.message == "bad label\nin row 7"
+
+
+def test_log_names_what_it_takes_when_it_is_given_a_bare_number() -> None:
+    error = error_of("run.log(0.5)")
+    assert error.type_name == "TypeError"
+    assert "run.log(loss=loss), not 0.5" in error.message
 
 
 def test_a_value_that_can_not_leave_does_not_hold_back_the_others() -> None:
