@@ -12,7 +12,6 @@ The sharding over ranks, the move to the device and the look-ahead are Accelerat
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -36,7 +35,7 @@ from torch.utils.data import (
 from jtrain.worker.randomness import Stream, mix, seeded
 
 _SEEDABLE = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
-_ORDER, _LOADER, _FETCH, _COLLATE, _ITERABLE = range(5)
+_ORDER, _LOADER, _FETCH, _ITERABLE = range(4)
 """Which use of the seed: each gets numbers of its own."""
 
 
@@ -63,31 +62,30 @@ def _restamp(indices: list[int], stamp: tuple[int, int, int]) -> StampedIndices:
     return stamped
 
 
-class _StampedSamples(list[Any]):
-    """The samples of a batch on their way to the function that joins them."""
+class _Joined:
+    """A batch that was joined where its samples were fetched."""
 
-    stamp: Stamp
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
 
 
 class SeededCollate:
-    """A user's `collate_fn`, run under generators seeded by the batch's stamp."""
+    """A user's `collate_fn`; for a stamped batch the dataset has called it already."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self.collate = collate
 
     def __call__(self, samples: Any) -> Any:
-        stamp = getattr(samples, "stamp", None)
-        if stamp is None:
-            return self.collate(samples)
-        with seeded(mix(_COLLATE, *stamp)):
-            return self.collate(list(samples))
+        return samples.batch if type(samples) is _Joined else self.collate(samples)
 
 
 class SeededDataset(Dataset[Any]):
-    """A map-style dataset whose batches are fetched under generators seeded by their stamp. Looks like the original."""
+    """A map-style dataset whose batches are fetched, and joined if `collate` is given, under generators seeded by their
+    stamp. Looks like the original."""
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, collate: Callable[[Any], Any] | None = None) -> None:
         self.dataset = dataset
+        self._collate = collate
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -97,17 +95,18 @@ class SeededDataset(Dataset[Any]):
 
     def __getitems__(self, indices: list[int]) -> Any:
         stamp = getattr(indices, "stamp", None)
-        with seeded(mix(_FETCH, *stamp)) if stamp is not None else contextlib.nullcontext():
-            fetch = getattr(self.dataset, "__getitems__", None)
-            plain = list(indices)
-            samples = fetch(plain) if fetch is not None else [self.dataset[index] for index in plain]
-        if stamp is not None and type(samples) is list:
-            samples = _StampedSamples(samples)
-            samples.stamp = stamp
-        return samples
+        if stamp is None:
+            return self._fetch(indices)
+        with seeded(mix(_FETCH, *stamp)):
+            samples = self._fetch(list(indices))
+            return samples if self._collate is None else _Joined(self._collate(samples))
+
+    def _fetch(self, indices: list[int]) -> Any:
+        fetch = getattr(self.dataset, "__getitems__", None)
+        return [self.dataset[index] for index in indices] if fetch is None else fetch(indices)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "dataset":
+        if name.startswith("__") or name in ("dataset", "_collate"):
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -263,7 +262,7 @@ def prepare_loader(loader: DataLoader[Any], accelerator: Accelerator, seed: int)
     else:
         dataset, is_plain = loader.dataset, loader.collate_fn is default_collate
         if not (is_plain and type(dataset) is TensorDataset):  # which draws no random numbers
-            dataset = SeededDataset(dataset)
+            dataset = SeededDataset(dataset, None if is_plain else loader.collate_fn)
         if not is_plain:
             shared["collate_fn"] = SeededCollate(loader.collate_fn)
         shard = BatchSamplerShard(

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.scheduler import AcceleratedScheduler
 from accelerate.utils import find_batch_size
 from torch.utils.data import DataLoader
 
@@ -65,6 +66,10 @@ class Loop:
         prepared = accelerator.prepare(*rest) if rest else ()
         others = iter(prepared if len(rest) > 1 else (prepared,) if rest else ())
         result = [self._prepare_loader(thing) if i in loaders else next(others) for i, thing in enumerate(objects)]
+        for thing in result:
+            # Accelerate registers a scheduler that it wraps, but not one that is wrapped already.
+            if isinstance(thing, AcceleratedScheduler) and thing not in accelerator._schedulers:
+                accelerator._schedulers.append(thing)
         return result[0] if len(result) == 1 else tuple(result)
 
     def _prepare_loader(self, loader: DataLoader[Any]) -> Any:
