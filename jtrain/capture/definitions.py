@@ -148,17 +148,22 @@ def reduce_class(reducer: Reducer, kind: type) -> Any:
         return reduced  # one of Python's own, such as the type of functions
     note_definition(reducer, kind)
     maker, arguments, (members, slots), *_, setter = reduced
-    if issubclass(kind, enum.Enum):
-        arguments, members = _with_aliases(kind, arguments, members)
-    else:
+    if not issubclass(kind, enum.Enum):
         arguments, members = _with_options(kind, arguments, members)
-    return rebuild.make_class, (maker, arguments), (members, slots), None, None, setter
+        return rebuild.make_class, (maker, arguments), (members, slots), None, None, setter
+    arguments, members = _with_aliases(kind, arguments, members)
+    extras = {name: _own_fields(member) for name, member in kind.__members__.items()}
+    return rebuild.make_class, (maker, arguments), (members, slots, extras), None, None, rebuild.fill_enum
 
 
 def _with_options(kind: type, arguments: Any, members: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The full name of a class within others, which cloudpickle forgets; and slots, which it sets when that is too late."""
+    """What a class needs from the start: its full name, which cloudpickle forgets; slots, which it sets too late."""
     maker, name, bases, options, *rest = arguments
     options = {**options, "__qualname__": kind.__qualname__}
+    if issubclass(kind, tuple) and "_fields" in vars(kind):
+        # `typing.NamedTuple` makes classes of its own; this one is made already.
+        bases = kind.__bases__
+        options["__orig_bases__"] = members.get("__orig_bases__", bases)
     if "__slots__" in vars(kind):
         options["__slots__"] = vars(kind)["__slots__"]
         members = {key: value for key, value in members.items() if key != "__slots__"}
@@ -180,6 +185,11 @@ def reduce_type_name(reducer: Reducer, made: Any) -> Any:
     return rebuild.make_type_name, (type(made), made.__module__, arguments)
 
 
+def _own_fields(member: enum.Enum) -> dict[str, Any]:
+    """What a member's `__new__` gave it."""
+    return {name: value for name, value in vars(member).items() if not name.startswith("_")}
+
+
 def note_definition(reducer: Reducer, definition: Any) -> None:
     """Remember what the notebook defines, so that the worker's main program has it under its name too."""
     if definition.__module__ in reducer.notebook.modules and reducer.notebook.defines(definition):
@@ -190,19 +200,20 @@ def note_definition(reducer: Reducer, definition: Any) -> None:
 
 
 def _by_name(definition: Any) -> Any:
-    """How to pickle what a worker can import: NotImplemented, since pickle does it by name; None for all else."""
+    """How to pickle what a worker can import: by name (NotImplemented: pickle does that itself); None for all else."""
     module_name, qualname = definition.__module__, definition.__qualname__
     if module_name in ("__main__", None) or "<" in qualname:
         return None
     module = sys.modules.get(module_name)
-    if module is None or not modules.is_importable(module):
+    is_importable = module is not None and modules.is_importable(module)
+    if module is None or not (is_importable or modules.has_file(module)):
         return None
     try:
         found = functools.reduce(getattr, qualname.split("."), module)
     except AttributeError:
         return None
     if found is definition:
-        return NotImplemented
+        return NotImplemented if is_importable else (rebuild.member, (module, qualname))
     return (rebuild.attribute, (module_name, qualname)) if _is_newer(found, definition) else None
 
 

@@ -30,8 +30,11 @@ class Place:
 def locate(name: str, trail: Sequence[Any]) -> Place:
     """The place of the last object of a trail of a pickler, whose first is the value of the variable `name`."""
     walk = _Walk(name, trail[0])
-    for child in trail[1:]:
-        walk.go(child)
+    for depth, child in enumerate(trail):
+        if depth:
+            walk.go(child)
+        if (step := _step_in_table(child, trail[-1])) is not None:
+            return replace(walk.place, expression=walk.place.expression + step)
     return replace(walk.place, is_inside=not walk.is_named)
 
 
@@ -107,6 +110,19 @@ def _members(owner: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f".{name}", getattr(owner, name)) for name in names if hasattr(owner, name))
     if isinstance(owner, types.MethodType):
         yield ".__self__", owner.__self__
+
+
+def _step_in_table(table: Any, wanted: Any) -> str | None:
+    """Where in a pandas frame or series of objects something is."""
+    if not type(table).__module__.startswith("pandas."):
+        return None
+    columns = table.items() if type(table).__name__ == "DataFrame" else [(None, table)]
+    for column, values in columns if type(table).__name__ in ("DataFrame", "Series") else ():
+        if str(values.dtype) == "object":
+            for index, value in values.items():
+                if value is wanted:
+                    return f"[{_shown(index)}]" if column is None else f"[{_shown(column)}][{_shown(index)}]"
+    return None
 
 
 def _key_of(container: Any, child: Any) -> Any:

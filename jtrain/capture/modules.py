@@ -25,12 +25,17 @@ def reduce_module(reducer: Reducer, module: types.ModuleType) -> Any:
     if is_importable(module):
         reducer.packages[name] = None
         return importlib.import_module, (name,)
-    file = getattr(module, "__file__", None)
-    if isinstance(file, str) and file.endswith(".py") and os.path.isfile(file):
-        return rebuild.load_module, (name, os.path.abspath(file))
+    if has_file(module):
+        return rebuild.load_module, (name, os.path.abspath(str(module.__file__)))
     variables = {key: value for key, value in vars(module).items() if key not in _NOT_STATE}
     is_registered = sys.modules.get(name) is module
     return rebuild.make_module, (name, module.__doc__, is_registered), variables, None, None, rebuild.fill_module
+
+
+def has_file(module: types.ModuleType) -> bool:
+    """Whether a module's source is in a file."""
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and file.endswith(".py") and os.path.isfile(file)
 
 
 _found: set[str] = set()

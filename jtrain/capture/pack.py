@@ -61,6 +61,7 @@ def pack(
     that can't travel, before anything is written to `target`, and OSError for a disk that is full or read-only.
     """
     capture = _Capture(namespace, names, extra, provided, attributes)
+    capture.refuse_records()
     if not capture.order and not capture.stand_ins:
         return Manifest({}, "", 0)
     with new_folder(target) as folder:
@@ -77,6 +78,7 @@ def plan(
 ) -> Manifest:
     """What `pack` would capture, and how large it is, without writing anything. Raises CaptureError as `pack` does."""
     capture = _Capture(namespace, names, extra, provided, ())
+    capture.refuse_records()
     output = Output()
     capture.dump(Pickler(output, capture.reducer), output)
     return Manifest(capture.infos, "", output.size + capture.reducer.regions.total_bytes)
@@ -111,6 +113,12 @@ class _Capture:
                 raise CaptureError(f"-i {name}: the notebook has no variable of that name{hint}")
         return found
 
+    def refuse_records(self) -> None:
+        """`Out` and its like hold everything that the notebook ever showed: nobody means to send that."""
+        findings = find_kernels_own(self.notebook, self.lines)
+        if findings:
+            raise refusal_of([*findings, *find_all(self.notebook, self.order)], self.order, self.lines)
+
     @property
     def stand_ins(self) -> list[str]:
         """Names of the kernel that the cell or a function uses, and that a worker can stand in for."""
@@ -119,9 +127,6 @@ class _Capture:
 
     def dump(self, pickler: Pickler, output: Output) -> dict[str, Any]:
         """Pickle everything, one variable after the other; returns what the index says about it."""
-        findings = find_kernels_own(self.notebook, self.lines)
-        if findings:
-            raise refusal_of([*findings, *find_all(self.notebook, self.order)], self.order, self.lines)
         sizes = self._dump_all(pickler, output)
         self.infos = self._describe(sizes)
         return {

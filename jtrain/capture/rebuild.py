@@ -73,8 +73,29 @@ def make_cached_property(function: Callable[..., Any], name: str | None) -> Any:
 def make_class(maker: Callable[..., type], arguments: tuple[Any, ...]) -> type:
     """A class without its contents. `__init_subclass__` isn't called again: what it did is part of the contents."""
     bases = arguments[2] if maker is cloudpickle._make_skeleton_class else arguments[0]
+    metaclass = arguments[0]
     with _quiet_bases(bases):
-        return maker(*arguments)
+        if maker is not cloudpickle._make_skeleton_class or metaclass.__module__ != "__main__":
+            return maker(*arguments)
+        _, name, _, options, tracker, _ = arguments
+        made = _make_bare(metaclass, name, bases, dict(options))
+        return cloudpickle._lookup_class_or_track(tracker, made)
+
+
+def _make_bare(metaclass: type, name: str, bases: tuple[Any, ...], options: dict[str, Any]) -> type:
+    """A class without calling what the notebook's metaclass does to new classes: that is part of the contents, too."""
+    library = next(base for base in metaclass.__mro__ if base.__module__ != "__main__")
+    resolved = types.resolve_bases(bases)
+    if resolved is not bases:
+        options["__orig_bases__"] = bases
+    return library.__new__(metaclass, name, resolved, options)
+
+
+def fill_enum(kind: Any, state: tuple[dict[str, Any], dict[str, Any], dict[str, Any]]) -> None:
+    """An enum's contents, and what its members have besides their values."""
+    cloudpickle._class_setstate(kind, state[:2])
+    for name, fields in state[2].items():
+        vars(kind.__members__[name]).update(fields)
 
 
 @contextlib.contextmanager
@@ -123,6 +144,11 @@ def make_module(name: str, doc: str | None, is_registered: bool) -> types.Module
 
 def fill_module(module: types.ModuleType, variables: Mapping[str, Any]) -> None:
     vars(module).update(variables)
+
+
+def member(module: types.ModuleType, qualname: str) -> Any:
+    """What a module that no import finds calls so."""
+    return functools.reduce(getattr, qualname.split("."), module)
 
 
 def attribute(module: str, qualname: str) -> Any:

@@ -62,7 +62,7 @@ def _with_view(reducer: Reducer, tensor: Any, function: Any, arguments: tuple[An
         shared = _share(reducer, arguments[0]._untyped_storage, tensor)
         return TypedView(shared, arguments[0].dtype), *arguments[1:]
     if function is torch._utils._rebuild_tensor_v3:
-        return _share(reducer, arguments[0], tensor), *arguments[1:]
+        return TypedView(_share(reducer, arguments[0], tensor), torch.uint8), *arguments[1:]
     return arguments
 
 
