@@ -127,7 +127,7 @@ def _launch(
     store = RunStore()
     store.prepare()
     options, secrets = _split_secrets(options)
-    origin = find_origin(store, options, code, workdir=os.getcwd())
+    origin = find_origin(store, options, code, workdir=_workdir())
     run_id = store.new_id()
     try:
         with contextlib.ExitStack() as until_it_runs:
@@ -172,7 +172,7 @@ def _make_spec(
         config=config,
         captured=tuple(manifest.names),
         payload_digest=manifest.digest,
-        workdir=os.getcwd(),
+        workdir=_workdir(),
         sys_path=tuple(sys.path),
         notebook=notebook or os.environ.get("JPY_SESSION_NAME", ""),
         resumed_from=f"{origin.run_id}/{origin.checkpoint}" if origin else "",
@@ -233,6 +233,13 @@ def _check_outputs(code: Source, outputs: Collection[str], captured: Mapping[str
             guess = nearest(name, sorted(names))
             hint = f"; did you mean {guess!r}?" if guess else "; assign it there, or leave it out"
             raise OptionError(f"-o {name}: the {code.kind} neither assigns nor uses a variable of that name{hint}")
+
+
+def _workdir() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise LaunchError("the working folder was removed; change to another one: %cd, or os.chdir") from error
 
 
 def _refuse_platform() -> None:

@@ -12,7 +12,7 @@ from jtrain.domain.spec import RunSpec, Source
 from jtrain.domain.states import ALIVE, State
 from jtrain.errors import CheckpointError, StoreError, nearest
 from jtrain.options import RunOptions
-from jtrain.store.checkpoints import CheckpointInfo, list_checkpoints
+from jtrain.store.checkpoints import CheckpointInfo, damaged_checkpoints, list_checkpoints
 from jtrain.store.paths import RunPaths
 from jtrain.store.runs import RunStore
 
@@ -46,10 +46,14 @@ def find_origin(store: RunStore, options: RunOptions, code: Source, *, workdir: 
     paths = store.find(run_id)
     found = list_checkpoints(paths)
     if not found:
-        raise CheckpointError(
-            f"run {run_id} has no checkpoint to go on from; use --checkpoint-every when it is started"
-        )
+        raise CheckpointError(f"run {run_id} has no checkpoint to go on from{_why_none(paths)}")
     return _origin(store, run_id, _choose(run_id, name, found))
+
+
+def _why_none(paths: RunPaths) -> str:
+    if damaged := damaged_checkpoints(paths):
+        return f": the manifest of {', '.join(damaged)} is missing or damaged ({paths.checkpoints})"
+    return "; use --checkpoint-every when it is started"
 
 
 def _choose(run_id: str, name: str, found: list[CheckpointInfo]) -> CheckpointInfo:

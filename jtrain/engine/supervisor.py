@@ -29,7 +29,7 @@ from jtrain.engine.leases import Lease
 from jtrain.engine.policies import after_attempt
 from jtrain.engine.waiting import DeviceWait
 from jtrain.errors import JtrainError
-from jtrain.store.checkpoints import newest_checkpoint
+from jtrain.store.checkpoints import damaged_checkpoints, newest_checkpoint
 from jtrain.store.files import FileLock, read_json, write_atomic
 from jtrain.store.inbox import Command, take
 from jtrain.store.journal import Journal
@@ -166,18 +166,19 @@ class Supervisor:
     def _run_attempt(self, lease: Lease) -> Exit:
         number = self.journal.standing.attempt + 1
         checkpoint = newest_checkpoint(self.paths)
+        resume_from = checkpoint.name if checkpoint else next(iter(damaged_checkpoints(self.paths)), None)
         devices = lease.devices
         self._write(
             "starting",
             attempt=number,
             devices=[device.uuid for device in devices],
-            resume_from=checkpoint.name if checkpoint else None,
+            resume_from=resume_from,
             resume_step=checkpoint.step if checkpoint else None,
             resume_time=checkpoint.time if checkpoint else None,
             reason=f"attempt {number} on {len(devices)} {'GPU' if devices[0].kind != 'cpu' else 'CPU'} rank(s)",
         )
         kills = oom_kills()
-        attempt = Attempt(self.paths, number, self.spec, devices, checkpoint.name if checkpoint else None)
+        attempt = Attempt(self.paths, number, self.spec, devices, resume_from)
         attempt.start()
         self._catch_signals()
         sampler = SampleThread(

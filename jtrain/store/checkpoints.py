@@ -25,11 +25,7 @@ class CheckpointInfo:
 
 def list_checkpoints(paths: RunPaths) -> list[CheckpointInfo]:
     """The run's checkpoints, oldest first; folders without a readable manifest are left out."""
-    try:
-        folders = [folder for folder in paths.checkpoints.iterdir() if not folder.name.startswith(".")]
-    except FileNotFoundError:
-        return []
-    found = [info for folder in folders if (info := _read(folder)) is not None]
+    found = [info for folder in _folders(paths) if (info := _read(folder)) is not None]
     return sorted(found, key=lambda info: (info.time, info.step, info.name))
 
 
@@ -37,6 +33,18 @@ def newest_checkpoint(paths: RunPaths) -> CheckpointInfo | None:
     """The newest checkpoint, or None."""
     found = list_checkpoints(paths)
     return found[-1] if found else None
+
+
+def damaged_checkpoints(paths: RunPaths) -> list[str]:
+    """Names of the folders that `list_checkpoints` leaves out, in order."""
+    return sorted(folder.name for folder in _folders(paths) if _read(folder) is None)
+
+
+def _folders(paths: RunPaths) -> list[Path]:
+    try:
+        return [folder for folder in paths.checkpoints.iterdir() if folder.is_dir() and folder.name[0] != "."]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _read(folder: Path) -> CheckpointInfo | None:

@@ -9,7 +9,7 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,7 +90,8 @@ class Checkpointer:
         except _NotSavable as error:
             return str(error)
         except RuntimeError as error:  # torch's writer wraps the system's error in one of its own
-            return f"{str(error).splitlines()[0]} ({self.paths.checkpoints})"
+            cause = _system_error(error)
+            return f"{cause.strerror if cause else str(error).splitlines()[0]} ({self.paths.checkpoints})"
         return None
 
     def _agree(self, problem: str | None, aside: Path) -> None:
@@ -146,13 +147,18 @@ class Checkpointer:
         candidates = [wanted, *(folder for folder in folders if folder != wanted)]
         problems: list[str] = []
         for folder in candidates:
-            problem = self._find_problem(folder)
+            problem = self._find_problem(folder, [self._group.rank])
             if self._group.all_agree(problem is None):
                 return self._read(folder), folder.name, problems
-            problems.append(problem or f"{folder.name}: another rank's part is damaged")
-        raise CheckpointError(f"run {self.paths.id} has no checkpoint that can be used: {'; '.join(problems)}")
+            problem = problem or self._find_problem(folder, range(self._group.size))
+            problems.append(problem or f"{folder.name}: another rank can't read it")
+        raise CheckpointError(
+            f"run {self.paths.id} has no checkpoint that can be used: {'; '.join(problems)}. "
+            f"Put one back in {self.paths.checkpoints}, or start afresh without --resume"
+        )
 
-    def _find_problem(self, folder: Path) -> str | None:
+    def _find_problem(self, folder: Path, ranks: Iterable[int]) -> str | None:
+        """What is wrong with a checkpoint, as far as all ranks' and these ranks' files go."""
         try:
             manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
         except (OSError, ValueError) as error:
@@ -164,7 +170,7 @@ class Checkpointer:
                 f"checkpoint {folder.name} was written by {manifest.world_size} rank(s) and this run has "
                 f"{self._group.size}; start it with --nproc {manifest.world_size} (or as many --gpus)"
             )
-        for file in (_SHARED, _own_file(self._group.rank)):
+        for file in (_SHARED, *map(_own_file, ranks)):
             entry = manifest.files.get(file)
             path = folder / file
             if entry is None or not path.exists() or path.stat().st_size != entry.size_bytes:
@@ -180,6 +186,14 @@ class Checkpointer:
 
 def _own_file(rank: int) -> str:
     return f"rank-{rank}.pt"
+
+
+def _system_error(error: BaseException) -> OSError | None:
+    """The system's error that led to this one."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    return cause
 
 
 class _NotSavable(Exception):

@@ -256,6 +256,7 @@ class Loop:
 
 
 def _check_step(loss: Any, accelerator: Accelerator) -> None:
+    """Raises TypeError, ValueError or JtrainError for what `backward` would only fail on somewhere in torch."""
     if not isinstance(loss, torch.Tensor):
         raise TypeError(
             f"run.step takes the loss as a tensor, not a {type(loss).__name__}: leave .item() or float() out"
@@ -264,6 +265,15 @@ def _check_step(loss: Any, accelerator: Accelerator) -> None:
         raise JtrainError(
             "run.step has no optimizer to step: none has been prepared. "
             "Write: model, optimizer, loader = run.prepare(model, optimizer, loader)"
+        )
+    if loss.numel() != 1:
+        shape = tuple(loss.shape)
+        raise ValueError(f"run.step takes one number as the loss, not a tensor of shape {shape}: take its .mean()")
+            f"run.step takes one number as the loss, not a tensor of shape {tuple(loss.shape)}: .mean() it"
+        )
+    if not loss.requires_grad:
+        raise ValueError(
+            "the loss given to run.step leads back to no parameter: it was detached, or computed under torch.no_grad()"
         )
 
 

@@ -89,7 +89,7 @@ class TrainingState:
             if name not in saved:
                 raise CheckpointError(
                     f"run.register({name!r}, …) is new: the checkpoint has no state for it "
-                    f"(it has {', '.join(map(repr, saved)) or 'none'})"
+                    f"(it has {', '.join(map(repr, saved)) or 'none'}); take it out, or start afresh without --resume"
                 )
             _put_back(name, value, saved[name])
 
@@ -159,7 +159,8 @@ def _load_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> No
     if missing or unknown:
         raise CheckpointError(
             f"the model is not the one in the checkpoint: new here: {', '.join(missing[:5]) or 'nothing'}; "
-            f"only there: {', '.join(unknown[:5]) or 'nothing'}"
+            f"only there: {', '.join(unknown[:5]) or 'nothing'}; "
+            "start afresh without --resume, or put the old model back"
         )
     for name, value in state.items():
         if isinstance(value, torch.Tensor) and mine[name].shape != value.shape:

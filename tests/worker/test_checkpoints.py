@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from collections import defaultdict
 from pathlib import Path
 
@@ -74,6 +75,47 @@ def test_no_good_checkpoint_is_an_error_that_names_each(tmp_path: Path) -> None:
     (paths.checkpoints / "step-000001" / "rank-0.pt").unlink()
     with pytest.raises(CheckpointError, match=r"step-000001: rank-0\.pt"):
         checkpointer.load("step-000001")
+
+
+def test_every_rank_names_the_file_that_is_damaged(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    save(paths, 1)
+    manifest = paths.checkpoints / "step-000001" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    lost = {"rank-1.pt": {"size_bytes": 5, "digest": ""}}
+    manifest.write_text(json.dumps({**content, "world_size": 2, "files": {**content["files"], **lost}}))
+
+    class OtherIsHarmed(Other):
+        def all_agree(self, is_fine: bool) -> bool:
+            return False
+
+    with pytest.raises(CheckpointError, match=r"step-000001: rank-1\.pt is missing"):
+        Checkpointer(paths, OtherIsHarmed(), 3).load("step-000001")
+
+
+def test_a_full_disk_is_named_as_the_system_names_it(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = Checkpointer(paths, Alone(), 3)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match="File too large"):
+            checkpointer.save(Position(step=2), {}, {"weights": torch.zeros(300_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_run_whose_only_checkpoint_lost_its_manifest_does_not_begin_anew_in_silence() -> None:
+    run = train(epochs=200, pause_s=0.01, nproc=1)
+    run.pause()
+    assert run.wait(timeout=50) is State.PAUSED, run.logs()
+    [checkpoint] = run.checkpoints()
+    (checkpoint.folder / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=checkpoint.name):
+        train(resume=run.id)
+    run.resume()
+    assert run.wait(timeout=50) is State.FAILED
+    assert f"{checkpoint.name}: its manifest is missing" in run.reason
 
 
 def test_a_checkpoint_of_a_newer_format_or_another_number_of_ranks_is_refused(tmp_path: Path) -> None:

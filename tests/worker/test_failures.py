@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jtrain.domain.states import State
-from jtrain.errors import OptionError, WorkerError
+from jtrain.errors import LaunchError, OptionError, WorkerError
 from jtrain.run import runs
 from jtrain.worker.failure import Frames
 from tests.cells import start
@@ -163,6 +164,27 @@ def test_a_long_message_of_many_lines_is_a_short_reason() -> None:
 def test_notes_on_an_exception_belong_to_its_message() -> None:
     error = error_of("error = ValueError('bad label')\nerror.add_note('in row 7')\nraise error")
     assert error.message == "bad label\nin row 7"
+
+
+@pytest.mark.parametrize(("loss", "words"), [("weight * torch.ones(3)", r"shape (3,)"), ("weight.detach()", "no_grad")])
+def test_a_loss_that_can_not_be_trained_on_is_refused_by_name(loss: str, words: str) -> None:
+    error = error_of(
+        "import torch\n"
+        "weight = torch.nn.Parameter(torch.ones(()))\n"
+        "optimizer = run.prepare(torch.optim.SGD([weight], lr=0.1))\n"
+        f"run.step({loss})"
+    )
+    assert error.type_name == "ValueError"
+    assert words in error.message
+
+
+def test_a_working_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir("gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(LaunchError, match="working folder was removed"):
+        start("pass")
 
 
 def test_log_names_what_it_takes_when_it_is_given_a_bare_number() -> None:
