@@ -269,8 +269,6 @@ def _check_step(loss: Any, accelerator: Accelerator) -> None:
     if loss.numel() != 1:
         shape = tuple(loss.shape)
         raise ValueError(f"run.step takes one number as the loss, not a tensor of shape {shape}: take its .mean()")
-            f"run.step takes one number as the loss, not a tensor of shape {tuple(loss.shape)}: .mean() it"
-        )
     if not loss.requires_grad:
         raise ValueError(
             "the loss given to run.step leads back to no parameter: it was detached, or computed under torch.no_grad()"
