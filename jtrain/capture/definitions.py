@@ -192,8 +192,9 @@ def _own_fields(member: enum.Enum) -> dict[str, Any]:
 
 def note_definition(reducer: Reducer, definition: Any) -> None:
     """Remember what the notebook defines, so that the worker's main program has it under its name too."""
-    if definition.__module__ in reducer.notebook.modules and reducer.notebook.defines(definition):
-        reducer.definitions.setdefault(definition.__qualname__, definition)
+    name = reducer.notebook.variable_of(definition)
+    if name is not None:
+        reducer.definitions[name] = None
 
 
 # By name ------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import re
 import sys
 import types
@@ -42,10 +43,16 @@ class Notebook:
         """Whether the user has a variable of that name, which may travel."""
         return name not in self.provided and name in self.namespace and not is_kernels(name, self.namespace[name])
 
-    def defines(self, definition: Any) -> bool:
-        """Whether a function or class is what the notebook calls so now."""
-        name = definition.__qualname__
-        return self.has(name) and self.namespace[name] is definition
+    def variable_of(self, definition: Any) -> str | None:
+        """The variable by which the notebook reaches a function or class under its own name; None when it doesn't."""
+        name, *rest = definition.__qualname__.split(".")
+        if definition.__module__ not in self.modules or not self.has(name):
+            return None
+        try:
+            found = functools.reduce(getattr, rest, self.namespace[name])
+        except AttributeError:
+            return None
+        return name if found is definition else None
 
 
 def is_kernels(name: str, value: object) -> bool:

@@ -137,16 +137,17 @@ class _Capture:
         }
 
     def _dump_all(self, pickler: Pickler, output: Output) -> dict[str, int]:
-        """Pickle all variables, and what the notebook defines besides; returns the bytes of each."""
+        """Pickle all variables, and those that define what was met on the way; returns the bytes of each."""
         sizes: dict[str, int] = {}
-        values = {name: self.notebook.namespace[name] for name in self.order}
+        waiting = list(self.order)
         try:
-            for more in (values, self.reducer.definitions):
-                for name in [name for name in more if name not in sizes]:
+            while waiting:
+                for name in waiting:
                     before = output.size
                     self.reducer.regions.owner = name
-                    pickler.dump(more[name])
+                    pickler.dump(self.notebook.namespace[name])
                     sizes[name] = output.size - before
+                waiting = [name for name in self.reducer.definitions if name not in sizes]
         except Exception as error:  # an object's own reduction may raise anything
             if error is output.error:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import mmap
 import os
@@ -79,7 +80,8 @@ def write_payload(
     """
     with open(folder / _VALUES, "wb", buffering=1 << 20) as file:
         output = Output(file)
-        more = dump(Pickler(output, reducer), output)
+        with _without_collection():
+            more = dump(Pickler(output, reducer), output)
     end, count = _write_buffers(folder / _BUFFERS, reducer, output.digest)
     index = {
         "format": FORMAT_VERSION,
@@ -105,6 +107,18 @@ def _write_buffers(path: Path, reducer: Reducer, digest: Any) -> tuple[int, int]
     finally:
         os.close(descriptor)
     return end, len(places) // 2
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Inside, the garbage collector rests: among many new objects it takes most of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -140,7 +154,7 @@ class Payload:
     def loader(self, replaced: Mapping[str, Any], *, is_mapped: bool) -> Iterator[Loader]:
         """A loader of its pickles. Buffers are mapped privately, or copied; `replaced`: see Loader."""
         buffers = self._mapped() if is_mapped else self._copied()
-        with open(self.folder / _VALUES, "rb") as file:
+        with open(self.folder / _VALUES, "rb") as file, _without_collection():
             yield Loader(file, buffers, replaced)
 
     def _places(self, descriptor: int) -> Iterator[tuple[int, int]]:

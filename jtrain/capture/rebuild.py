@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -215,14 +216,30 @@ def map_array(
     return array
 
 
-def make_storage(memory: Any) -> Any:
-    """A torch storage that shows `memory`; small ones get memory of their own, which may be resized."""
+def make_tensor(
+    storage: Any, dtype: Any, offset: int, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool
+) -> Any:
+    """A tensor without any of the things that few tensors have."""
     import torch
 
-    if not len(memory):
-        return torch.UntypedStorage(0)
-    shown = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
-    return shown.clone() if isinstance(memory, bytearray) else shown
+    tensor = torch.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def make_storage(memory: Any) -> Any:
+    """A torch storage that shows `memory`."""
+    import torch
+
+    return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage() if len(memory) else torch.UntypedStorage(0)
+
+
+def copy_storage(content: bytes) -> Any:
+    """A small torch storage with memory of its own, which may be resized."""
+    import torch
+
+    storage = torch.UntypedStorage(len(content))
+    ctypes.memmove(storage.data_ptr(), content, len(content))
+    return storage
 
 
 def typed_storage(storage: Any, dtype: Any) -> Any:

@@ -18,7 +18,7 @@ Handler = Callable[["Reducer", Any], Any]
 class Reducer:
     """Takes objects apart. `reduce` is the `reducer_override` of a pickler.
 
-    `sources` are the names of files whose functions were met, `definitions` the functions and classes of the notebook,
+    `sources` are the names of files whose functions were met, `definitions` variables with functions and classes,
     `packages` the modules; `stand_ins` the names among them that only a kernel has, but that a worker can stand in for.
     """
 
@@ -30,7 +30,7 @@ class Reducer:
         self.regions = Regions()
         self.storages: dict[int, tensors.SharedStorage] = {}
         self.sources: dict[str, None] = {}
-        self.definitions: dict[str, Any] = {}
+        self.definitions: dict[str, None] = {}
         self.packages: dict[str, None] = {}
         self.stand_ins: dict[str, None] = {}
         self.used_names: set[str] = set()

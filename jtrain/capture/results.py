@@ -77,24 +77,17 @@ class ResultReducer(Reducer):
     def __init__(self, captured: Mapping[str, Any]) -> None:
         super().__init__(Notebook(vars(sys.modules["__main__"]), frozenset({"run"})))
         self.referred: dict[str, None] = {}
-        self._captured = captured
+        self._captured = Notebook(captured)
         # Functions of the cell take the globals they use along: the notebook's variables are not theirs to change.
         self._main_globals = OwnGlobals({"__name__": "__main__"})
 
     def reduce(self, obj: Any) -> Any:
-        if isinstance(obj, type | types.FunctionType) and self._is_notebooks(obj):
-            self.referred[obj.__qualname__.partition(".")[0]] = None
-            return rebuild.notebook_definition, (obj.__qualname__,)
+        if isinstance(obj, type | types.FunctionType):
+            variable = self._captured.variable_of(obj)
+            if variable is not None:
+                self.referred[variable] = None
+                return rebuild.notebook_definition, (obj.__qualname__,)
         return super().reduce(obj)
-
-    def _is_notebooks(self, definition: Any) -> bool:
-        name, *rest = definition.__qualname__.split(".")
-        if definition.__module__ not in self.notebook.modules or name not in self._captured:
-            return False
-        try:
-            return functools.reduce(getattr, rest, self._captured[name]) is definition
-        except AttributeError:
-            return False
 
     def _find_handler(self, kind: type) -> Handler | None:
         for base in map(full_name, kind.__mro__):
