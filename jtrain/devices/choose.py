@@ -158,7 +158,7 @@ def _need_gpus(gpus: str, nproc: int | None, visible: Sequence[Device]) -> Seque
         return visible
     instead = "--gpus none" + (f" --nproc {nproc}" if nproc and nproc > 1 else "")
     raise DeviceError(
-        f"--gpus {gpus}: no GPU can be seen on this machine (`%jtrain doctor` says why); `{instead}` trains on "
+        f"--gpus {gpus}: no GPU can be seen on this machine (`%jtrain gpus` says why); `{instead}` trains on "
         "the CPU, and `--gpus auto` takes GPUs where there are some"
     )
 

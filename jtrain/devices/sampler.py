@@ -119,7 +119,7 @@ class SampleThread:
         self._sampler = Sampler(store_dir or path.parent, pids, only=only)
         self._clock = time.monotonic
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jtrain-samples", daemon=True)
+        self._thread = threading.Thread(target=self._main, name="jtrain-samples", daemon=True)
 
     def start(self) -> None:
         """Begin; the first sample is taken soon."""
@@ -139,11 +139,14 @@ class SampleThread:
             time.sleep(0.001)
         return not self._thread.is_alive()
 
-    def _run(self) -> None:
+    def _main(self) -> None:
         # Signals are for the main thread: one delivered here wouldn't wake it.
         signal.pthread_sigmask(
             signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE}
         )
+        self._run()
+
+    def _run(self) -> None:
         if self._first_after_s:
             self._stop.wait(self._first_after_s)
         due = self._clock()
