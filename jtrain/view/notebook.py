@@ -51,7 +51,8 @@ class NotebookView:
         self._patience_ends = time.monotonic() + (_PATIENCE_S if may_ask else 0.0)
 
     def update(self, snapshot: Snapshot) -> None:
-        self._take(self._feed.read(), self._notices.new(snapshot))
+        lines = self._feed.read()
+        self._take(lines, self._notices.new(snapshot, lines))
         if self._may_ask and self._probe is None:
             self._probe = Probe()
         if self._widget is None and self._probe is not None and self._probe.is_answered:
@@ -68,7 +69,8 @@ class NotebookView:
             self._print()
 
     def finish(self, snapshot: Snapshot) -> None:
-        self._take(self._feed.finish(), self._notices.new(snapshot))
+        lines = self._feed.finish()
+        self._take(lines, self._notices.new(snapshot, lines))
         self._kept += self._bounds.finish()
         self._close()
         self._print()

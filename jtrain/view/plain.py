@@ -13,19 +13,22 @@ from jtrain.view.text import progress_line, summary_text
 
 
 class Notices:
-    """Tells every notice of a run once."""
+    """Tells every notice of a run once: rank 0 has printed its own, so they stand in its output already."""
 
     def __init__(self) -> None:
         self._told = 0
         self._attempt = 0
+        self._printed: set[str] = set()
 
-    def new(self, snapshot: Snapshot) -> list[str]:
-        """Notices that have come since the last call."""
+    def new(self, snapshot: Snapshot, lines: Sequence[str] = ()) -> list[str]:
+        """Notices that have come since the last call and are not among the `lines` of output shown so far."""
+        self._printed |= {line for line in lines if line.startswith("jtrain: ")}
         if snapshot.attempt != self._attempt:
             self._attempt, self._told = snapshot.attempt, 0
         fresh = snapshot.notices[self._told :]
         self._told = len(snapshot.notices)
-        return [f"jtrain: {notice}" for notice in fresh]
+        told = dict.fromkeys(f"jtrain: {notice}" for notice in fresh)
+        return [notice for notice in told if notice not in self._printed]
 
 
 class PlainView:
@@ -43,8 +46,9 @@ class PlainView:
 
     def update(self, snapshot: Snapshot) -> None:
         lines = self._feed.read()
+        notices = self._notices.new(snapshot, lines)
         lines = lines if self._bounds is None else self._bounds.feed(lines)
-        self._write(lines + self._waiting(snapshot) + self._notices.new(snapshot))
+        self._write(lines + self._waiting(snapshot) + notices)
 
     def tell(self, sentence: str) -> None:
         self._write([sentence])
@@ -55,10 +59,11 @@ class PlainView:
     def last_lines(self, snapshot: Snapshot) -> list[str]:
         """The rest of the output, and how much of it was left out."""
         lines = self._feed.finish()
+        notices = self._notices.new(snapshot, lines)
         if self._bounds is not None:
             lines = self._bounds.feed(lines)
             lines += self._bounds.finish()
-        return lines + self._notices.new(snapshot)
+        return lines + notices
 
     def _waiting(self, snapshot: Snapshot) -> list[str]:
         """Why a run doesn't start, when it has to wait."""

@@ -27,13 +27,15 @@ class TerminalView:
         self._notices = Notices()
 
     def update(self, snapshot: Snapshot) -> None:
-        self._write(self._feed.read() + self._notices.new(snapshot), progress_line(snapshot, self._width() - 1))
+        lines = self._feed.read()
+        self._write(lines + self._notices.new(snapshot, lines), progress_line(snapshot, self._width() - 1))
 
     def tell(self, sentence: str) -> None:
         self._write([sentence], "")
 
     def finish(self, snapshot: Snapshot) -> None:
-        self._write([*self._feed.finish(), *self._notices.new(snapshot), summary_text(snapshot)], "")
+        lines = self._feed.finish()
+        self._write([*lines, *self._notices.new(snapshot, lines), summary_text(snapshot)], "")
 
     def _write(self, lines: list[str], progress: str) -> None:
         if len(lines) > _MOST_LINES:
