@@ -7,6 +7,7 @@ stay quick and import no torch.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -83,7 +84,12 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext jtrain`: adds `%%jtrain` and `%jtrain`."""
+    """`%load_ext jtrain`: adds `%%jtrain` and `%jtrain`. Raises LaunchError on Windows, which has no fork."""
+    if sys.platform == "win32":
+        from jtrain.cli import WINDOWS
+        from jtrain.errors import LaunchError
+
+        raise LaunchError(WINDOWS)
     from jtrain.magic import load_ipython_extension as load
 
     load(shell)

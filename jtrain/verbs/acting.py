@@ -24,7 +24,7 @@ _DONE = frozenset({State.FINISHED, State.FAILED, State.STOPPED})
 
 
 def attach(arguments: OneRun) -> Watched:
-    """Show a run live, wherever it was started, and take over its results."""
+    """Show a run live, wherever it was started, and take over its results; interrupting that pauses the run."""
     return Watched(find_run(arguments.run))
 
 

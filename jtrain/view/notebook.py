@@ -161,7 +161,7 @@ def show_plot(run: Run, snapshot: Snapshot) -> None:
         return
     from jtrain.plots import plot_run
 
-    publish_figure(plot_run(run), f"plot of {', '.join(snapshot.metrics)}")
+    publish_figure(plot_run(run), clip(f"plot of {', '.join(snapshot.metrics)}", 200))
 
 
 def publish_figure(figure: Figure, text: str = "plot") -> None:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from jtrain.domain.devices import Reading
 from jtrain.domain.wording import clip, display_width, format_count, format_duration, format_number
-from jtrain.view.snapshot import DeviceRow, Snapshot
+from jtrain.view.snapshot import Snapshot
 
 _BAR_WIDTH = 20
+_SPARKLINE_WIDTH = 16
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -23,7 +24,12 @@ def progress_line(snapshot: Snapshot, width: int = 100) -> str:
     if snapshot.state in ("queued", "pausing", "failed", "interrupted") and snapshot.reason:
         parts.append(snapshot.reason)
     if snapshot.state != "queued":
-        parts += [_bar(snapshot.progress.fraction), *progress_parts(snapshot), _main_metric(snapshot)]
+        parts += [
+            _bar(snapshot.progress.fraction),
+            *progress_parts(snapshot),
+            _main_metric(snapshot),
+            sparkline(snapshot.curve, _SPARKLINE_WIDTH),
+        ]
     return clip("  ".join(part for part in parts if part), width)
 
 
@@ -140,11 +146,6 @@ def summary_html(snapshot: Snapshot) -> str:
         f'<div style="line-height:1.45"><span style="{badge}">{html.escape(snapshot.state)}</span> '
         f'<b>{html.escape(title(snapshot))}</b><div style="{_ROWS}">{cells}</div></div>'
     )
-
-
-def device_line(row: DeviceRow) -> str:
-    """`GPU 0   87 %   12.3 GiB of 80 GiB`."""
-    return f"{row.label}  {row.load}  {row.memory_used} of {row.memory_total}"
 
 
 def share(used: Reading, total: Reading) -> float | None:

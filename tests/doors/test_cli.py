@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import jtrain
 from jtrain import cli
 from jtrain.cli import main
+from jtrain.errors import LaunchError
 from jtrain.run import last_run
 from tests.cells import TRAINING
 from tests.doors.stores import make_run
@@ -26,7 +28,7 @@ ENDLESS = TRAINING.replace("EPOCHS", "5000").replace("PAUSE_S", "0.01").replace(
 )  # fmt: skip
 
 
-def jtrain(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def program(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "jtrain", *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
     )
@@ -34,7 +36,7 @@ def jtrain(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 def test_a_script_runs_on_all_ranks_with_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "train me.py").write_text(SCRIPT)
-    done = jtrain("run", "train me.py", "--nproc", "2", "--gpus", "none", "--", "--lr", "3", cwd=tmp_path)
+    done = program("run", "train me.py", "--nproc", "2", "--gpus", "none", "--", "--lr", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "__main__ ['--lr', '3'] 0"
     assert done.stdout.splitlines()[1].endswith(": finished")
@@ -43,7 +45,7 @@ def test_a_script_runs_on_all_ranks_with_its_arguments(tmp_path: Path) -> None:
 
 def test_a_failing_script_shows_its_lines_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("x = 1\nraise ValueError('no good')\n")
-    done = jtrain("run", "bad.py", "--gpus", "none", cwd=tmp_path)
+    done = program("run", "bad.py", "--gpus", "none", cwd=tmp_path)
     assert done.returncode == 1
     assert "----> 2 raise ValueError('no good')" in done.stderr
     assert (
@@ -109,32 +111,34 @@ def test_windows_is_told_about_wsl(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(cli.sys, "platform", "win32")
     assert main(["runs"]) == 2
     assert "WSL" in capsys.readouterr().err
+    with pytest.raises(LaunchError, match="WSL"):
+        jtrain.load_ipython_extension(None)
 
 
 @pytest.mark.parametrize(("interrupts", "code", "state"), [(1, 75, "paused"), (2, 130, "stopped")])
 def test_an_interrupt_pauses_and_a_second_one_stops(interrupts: int, code: int, state: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("from accelerate import Accelerator\n" + ENDLESS)
-    program = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "jtrain", "run", str(script), "--nproc", "2", "--gpus", "none"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert program.stdout is not None
-    assert program.stdout.readline() == "training\n"
+    assert started.stdout is not None
+    assert started.stdout.readline() == "training\n"
     for _ in range(interrupts):
-        program.send_signal(signal.SIGINT)
+        started.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    out, err = program.communicate(timeout=60)
-    assert program.returncode == code, (out, err)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == code, (out, err)
     assert last_run().state == state
     assert "jtrain resume" in err
 
 
 def test_a_notebook_with_a_training_cell_runs_headless_into_a_copy(tmp_path: Path) -> None:
     path = write(tmp_path / "training.ipynb", *CELLS)
-    done = jtrain("run", path.name, cwd=tmp_path)
+    done = program("run", path.name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "step 4\n" in done.stdout
     assert not outputs(path)
@@ -144,7 +148,7 @@ def test_a_notebook_with_a_training_cell_runs_headless_into_a_copy(tmp_path: Pat
 
 def test_a_failing_notebook_ends_with_1_and_its_copy_shows_why(tmp_path: Path) -> None:
     path = write(tmp_path / "bad.ipynb", CELLS[0], "%%jtrain --nproc 1 --gpus none\n1 / 0", "print('after')")
-    done = jtrain("run", path.name, "--output", "out/copy.ipynb", cwd=tmp_path)
+    done = program("run", path.name, "--output", "out/copy.ipynb", cwd=tmp_path)
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
     assert "after" not in done.stdout
@@ -153,29 +157,29 @@ def test_a_failing_notebook_ends_with_1_and_its_copy_shows_why(tmp_path: Path) -
 
 def test_an_interrupt_reaches_the_notebooks_run(tmp_path: Path) -> None:
     path = write(tmp_path / "training.ipynb", CELLS[0], f"%%jtrain --nproc 2 --gpus none\n{ENDLESS}")
-    program = subprocess.Popen(
+    started = subprocess.Popen(
         [sys.executable, "-m", "jtrain", "run", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert program.stdout is not None
-    assert program.stdout.readline() == "training\n"
-    program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=60)
-    assert program.returncode == 75, (out, err)
+    assert started.stdout is not None
+    assert started.stdout.readline() == "training\n"
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 75, (out, err)
     assert last_run().state == "paused"
 
 
 def test_a_notebook_without_a_training_cell_is_a_script(tmp_path: Path) -> None:
     path = write(tmp_path / "plain.ipynb", "x = 1", "print('x is', x, __import__('os').environ['WORLD_SIZE'])")
-    done = jtrain("run", path.name, "--nproc", "2", "--gpus", "none", cwd=tmp_path)
+    done = program("run", path.name, "--nproc", "2", "--gpus", "none", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "x is 1 2"
 
 
 def test_background_prints_the_id_and_attach_shows_the_run(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("print('hello')")
-    done = jtrain("run", "a.py", "--gpus", "none", "--background", cwd=tmp_path)
+    done = program("run", "a.py", "--gpus", "none", "--background", cwd=tmp_path)
     run_id = done.stdout.strip()
-    shown = jtrain("attach", run_id)
+    shown = program("attach", run_id)
     assert shown.returncode == 0, shown.stderr
     assert "finished" in shown.stdout
 

@@ -25,6 +25,7 @@ class FrontEnd:
 
     def __init__(self, notebook: Notebook) -> None:
         self._client = notebook.client
+        self._subshell = self._make_subshell()
         self.outputs = Outputs()
         self.widget = ""
         self.updates: list[tuple[float, dict[str, Any]]] = []
@@ -36,9 +37,20 @@ class FrontEnd:
         self.outputs.status = reply["content"]["status"]
         return self.outputs
 
+    def _make_subshell(self) -> str:
+        """JupyterLab sends what widgets say through a subshell, and before 7.4 ipykernel needs that."""
+        request = self._client.session.msg("create_subshell_request", {})
+        self._client.control_channel.send(request)
+        while True:
+            reply = self._client.get_control_msg(timeout=30)
+            if reply["parent_header"]["msg_id"] == request["header"]["msg_id"]:
+                return reply["content"]["subshell_id"]
+
     def send(self, comm_id: str, content: dict[str, Any]) -> None:
         data = {"comm_id": comm_id, "data": {"method": "custom", "content": content}}
-        self._client.shell_channel.send(self._client.session.msg("comm_msg", data))
+        message = self._client.session.msg("comm_msg", data)
+        message["header"]["subshell_id"] = self._subshell
+        self._client.shell_channel.send(message)
 
     def _hear(self, message: dict[str, Any]) -> None:
         self.outputs.add(message)
