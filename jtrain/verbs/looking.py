@@ -29,7 +29,7 @@ def status(arguments: OneRun) -> Shown:
     """How one run stands."""
     run = find_run(arguments.run)
     standing, progress = run.standing, run.progress
-    rows = [("state", run.shown_state), ("reason", standing.reason)]
+    rows = [("state", run.shown_state), ("reason", standing.reason if standing.reason != standing.state else "")]
     rows.append(("name", run.name if run.name != run.id else ""))
     rows.append(("created", format_time(run.spec.created)))
     rows.append(("devices", ", ".join(standing.devices)))

@@ -13,6 +13,7 @@ from jtrain.view.snapshot import Snapshot
 from jtrain.view.text import progress_line, summary_text
 
 _ERASE = "\r\x1b[2K"  # ECMA-48: carriage return, erase in line
+_UNKNOWN_WIDTH = 100
 _MOST_LINES = 500
 """Lines written at once; of more than that only the last are shown."""
 
@@ -46,6 +47,6 @@ class TerminalView:
 
     def _width(self) -> int:
         try:
-            return os.get_terminal_size(self._stream.fileno()).columns
+            return os.get_terminal_size(self._stream.fileno()).columns or _UNKNOWN_WIDTH
         except OSError:
-            return 100
+            return _UNKNOWN_WIDTH
