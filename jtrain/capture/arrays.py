@@ -52,9 +52,13 @@ def _region_of(reducer: Reducer, array: Any) -> tuple[Region, int, Any]:
 def _root(array: Any) -> Any:
     """The array that owns the memory, or that shows all of what somebody else owns."""
     numpy = sys.modules["numpy"]
-    while isinstance(array.base, numpy.ndarray) and not array.base.dtype.hasobject:
-        array = array.base
-    return array
+    while True:
+        base = array.base
+        if type(base).__name__ == "DummyArray":  # what stands between an array and numpy.lib.stride_tricks of it
+            base = base.base
+        if not isinstance(base, numpy.ndarray) or base.dtype.hasobject:
+            return array
+        array = base
 
 
 def _address(array: Any) -> int:

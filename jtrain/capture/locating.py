@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,18 +47,21 @@ class _Walk:
         self.is_named = True
         self._owner = value
         """The last object that is the user's."""
+        self._is_lost = False
+        """Whether the way led through something that an expression can't name."""
         self._parts: list[Any] = []
         """What has been taken of it on the way to the next one."""
 
     def go(self, child: Any) -> None:
         place = self._place_of(child)
-        self.is_named = place is not None
-        if place is not None:
-            self.place, self._owner, self._parts = place, child, []
-        elif isinstance(child, _CONTAINERS):
+        if place is not None and not self._is_lost:
+            self.place = place
+        self.is_named = place is not None and not self._is_lost
+        if place is None and isinstance(child, _CONTAINERS):
             self._parts.append(child)
-        else:
-            self._owner, self._parts = child, []
+            return
+        self._is_lost = self._is_lost or (place is None and not isinstance(child, types.CellType))
+        self._owner, self._parts = child, []
 
     def _place_of(self, child: Any) -> Place | None:
         """Where a child is, or None when it is nothing that the user knows."""
@@ -67,6 +71,7 @@ class _Walk:
         if isinstance(owner, types.CellType):
             return here if self._parts else None
         if isinstance(child, type):
+            self._is_lost = False
             return replace(here, expression=child.__qualname__)
         for step, value in _members(owner):
             if value is child:
@@ -85,6 +90,7 @@ class _Walk:
             return None
         section, key = _key_of(parts[0], parts[1]), _key_of(parts[-1], child)
         if section == "globals" and len(parts) == 2:
+            self._is_lost = False
             return replace(here, expression=key, variable=key, users=(*here.users, function.__qualname__))
         if section == "attributes" and len(parts) == 2:
             return replace(here, expression=f"{here.expression}.{key}")
@@ -108,13 +114,15 @@ def _members(owner: Any) -> Iterator[tuple[str, Any]]:
         slots = vars(kind).get("__slots__", ())
         names = (slots,) if isinstance(slots, str) else slots
         yield from ((f".{name}", getattr(owner, name)) for name in names if hasattr(owner, name))
-    if isinstance(owner, types.MethodType):
+    if isinstance(owner, functools.partial):
+        yield from ((f".args[{index}]", value) for index, value in enumerate(owner.args))
+    if isinstance(owner, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
         yield ".__self__", owner.__self__
 
 
 def _step_in_table(table: Any, wanted: Any) -> str | None:
     """Where in a pandas frame or series of objects something is."""
-    if not type(table).__module__.startswith("pandas."):
+    if type(table).__module__.partition(".")[0] != "pandas":
         return None
     columns = table.items() if type(table).__name__ == "DataFrame" else [(None, table)]
     for column, values in columns if type(table).__name__ in ("DataFrame", "Series") else ():

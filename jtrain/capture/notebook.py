@@ -140,7 +140,10 @@ def with_dependencies(notebook: Notebook, names: Iterable[str]) -> dict[str, str
 
 def _needs(notebook: Notebook, name: str) -> list[str]:
     value = notebook.namespace[name]
-    names = dict.fromkeys([type(value).__qualname__] if type(value).__module__ in notebook.modules else [])
+    kind = notebook.variable_of(type(value))
+    if kind not in (None, name):
+        return [kind]
+    names: dict[str, None] = {}
     for function in functions_of(value):
         if notebook.owns(function.__globals__):
             names.update(dict.fromkeys(global_names(function.__code__)))
