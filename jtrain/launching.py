@@ -23,7 +23,7 @@ from jtrain.capture.pack import Manifest, pack, plan
 from jtrain.config import load_config, parse_config
 from jtrain.devices.choose import Want, ask
 from jtrain.devices.sampler import cpu_slots, visible_devices
-from jtrain.domain.spec import RunSpec, Source
+from jtrain.domain.spec import CALL_PREFIX, RunSpec, Source
 from jtrain.engine.environment import is_secret
 from jtrain.engine.zygote import start
 from jtrain.errors import LaunchError, OptionError, nearest
@@ -81,9 +81,9 @@ def launch(fn: Callable[..., Any], *args: Any, **options: Any) -> Run:
         text = ""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     code = Source(kind="function", text=text, filename=name)
-    namespace = {**vars(sys.modules["__main__"]), "fn": fn, "args": args, "kwargs": kwargs}
-    used = dict.fromkeys(("fn", "args", "kwargs"), 1)
-    return _launch(code, namespace, used, make_options(**options))
+    call = {f"{CALL_PREFIX}{part}": value for part, value in (("fn", fn), ("args", args), ("kwargs", kwargs))}
+    namespace = {**vars(sys.modules["__main__"]), **call}
+    return _launch(code, namespace, dict.fromkeys(call, 0), make_options(**options))
 
 
 def launch_script(

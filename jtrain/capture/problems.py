@@ -12,6 +12,7 @@ from jtrain.capture.payload import Output
 from jtrain.capture.pickler import Pickler, Problem, find_problems
 from jtrain.capture.reducer import Reducer
 from jtrain.capture.refusals import KERNELS_OWN, Refusal, find_refusal
+from jtrain.domain.spec import CALL_PREFIX
 from jtrain.errors import CaptureError
 
 _MOST_SHOWN = 20
@@ -101,7 +102,8 @@ def sentence(finding: Finding, names: Mapping[str, str], lines: Mapping[str, int
     where = _where(place, names, lines)
     verb = "holds" if place.is_inside else "is"
     advice = f"; {finding.advice}" if lines else ""
-    return f"{place.expression}{f' ({where})' if where else ''} {verb} {finding.what}{advice}"
+    expression = place.expression.removeprefix(CALL_PREFIX)
+    return f"{expression}{f' ({where})' if where else ''} {verb} {finding.what}{advice}"
 
 
 def _where(place: Place, names: Mapping[str, str], lines: Mapping[str, int]) -> str:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from jtrain.options import RunOptions
 
 SPEC_VERSION = 1
+CALL_PREFIX = "_jtrain_"
+"""Before `fn`, `args` and `kwargs` in the payload of a function, whose own globals may well be called `args`."""
 
 
 class Source(BaseModel):
@@ -16,7 +18,7 @@ class Source(BaseModel):
 
     `cell`: `text` is the cell's body, whose first line is line `first_line` of the notebook cell shown as `filename`.
     `script`: `filename` is run as the main program with `argv`; `text` is a copy of it for the record.
-    `function`: the payload holds `fn`, `args` and `kwargs`; `text` is the function's source when it is known.
+    `function`: the payload holds `fn`, `args` and `kwargs` behind CALL_PREFIX; `text` is its source when it is known.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -22,7 +22,7 @@ import torch.distributed
 
 from jtrain.capture.results import pack_result
 from jtrain.capture.unpack import unpack
-from jtrain.domain.spec import RunSpec, Source
+from jtrain.domain.spec import CALL_PREFIX, RunSpec, Source
 from jtrain.domain.worker import EXIT_FAILED, EXIT_FINISHED, EXIT_PAUSED, WorkerContext
 from jtrain.errors import CaptureError, nearest
 from jtrain.store.paths import AttemptPaths, RunPaths
@@ -229,7 +229,7 @@ def _execute(source: Source, main: types.ModuleType) -> Any:
 
 
 def _call(namespace: dict[str, Any]) -> Any:
-    function, arguments, keywords = namespace["fn"], namespace["args"], namespace["kwargs"]
+    function, arguments, keywords = (namespace[f"{CALL_PREFIX}{part}"] for part in ("fn", "args", "kwargs"))
     code = getattr(function, "__code__", None)
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
     if "run" in names[len(arguments) :] and "run" not in keywords:

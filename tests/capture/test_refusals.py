@@ -15,6 +15,7 @@ import torch
 
 from jtrain.capture.pack import pack, plan
 from jtrain.errors import CaptureError
+from jtrain.launching import launch
 from jtrain.run import Run
 
 LOCK = threading.Lock()
@@ -178,3 +179,8 @@ def test_an_unknown_extra_name_gets_the_nearest(tmp_path: Path) -> None:
 def test_a_run_is_refused_by_what_people_call_it(tmp_path: Path) -> None:
     run = object.__new__(Run)
     assert refuse(tmp_path, {"job": run})[0].startswith("job (line 2) is a run (jtrain.run.Run)")
+
+
+def test_arguments_of_a_launched_function_are_named_as_arguments(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"args\[0\]\['k'\] is a lock"):
+        launch(print, {"k": LOCK}, nproc=1, gpus="none")
