@@ -1,4 +1,4 @@
-"""How NumPy arrays travel: as views of memory that is written once. NumPy isn't imported here."""
+"""How NumPy arrays and Arrow data travel: as views of memory that is written once. Neither library is imported here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jtrain.capture import rebuild
-from jtrain.capture.regions import Region
+from jtrain.capture.regions import SMALL_BYTES, Region
 
 if TYPE_CHECKING:
     from jtrain.capture.reducer import Reducer
@@ -108,3 +108,23 @@ def _reduce_mapped(array: Any) -> Any:
     is_plain = type(array) is numpy.ndarray
     arguments = (os.path.abspath(root.filename), array.dtype, mode, array.shape, place, array.strides, is_plain)
     return rebuild.map_array, arguments
+
+
+# Arrow (tables, and the strings of pandas) ---------------------------------------------------------------------------
+
+
+def reduce_arrow_buffer(reducer: Reducer, buffer: Any) -> Any:
+    if not buffer.is_cpu:
+        return NotImplemented
+    content = memoryview(buffer)
+    key = (buffer.address, buffer.address + buffer.size)
+    region = reducer.regions.find(key, buffer.size, lambda first, last: content[first:last], buffer)
+    region.show_all()
+    return sys.modules["pyarrow"].py_buffer, (region,)
+
+
+def reduce_arrow_array(reducer: Reducer, array: Any) -> Any:
+    """An array that is a small part of its buffers leaves the rest behind."""
+    if array.get_total_buffer_size() <= _SPARSE * (array.nbytes + SMALL_BYTES):
+        return NotImplemented
+    return sys.modules["pyarrow"].concat_arrays([array]).__reduce__()

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_KERNELS_NAMES = re.compile(r"In|Out|_+|_i{1,3}|_i?\d+|_[iod]h|exit|quit|open|display|get_ipython|__\w+__|__session__")
+_KERNELS_NAMES = re.compile(
+    r"In|Out|_+|_i{1,3}|_i?\d+|_[iod]h|exit|quit|open|display|get_ipython"
+    r"|__(name|doc|package|loader|spec|builtins?|annotations|file|cached|session)__"
+)
 """Names that a kernel puts into the notebook's namespace."""
 _REPLACEABLE = frozenset({"exit", "quit", "open", "display", "get_ipython"})
 """Those among them that a user may have given another meaning."""
@@ -105,9 +108,8 @@ def functions_of(value: object) -> list[types.FunctionType]:
         return [value]
     if isinstance(value, types.MethodType):
         return functions_of(value.__func__)
-    wrapped = getattr(value, "__wrapped__", None) if not isinstance(value, types.ModuleType) else None
-    if isinstance(wrapped, types.FunctionType):
-        return [wrapped]
+    if isinstance(value, functools._lru_cache_wrapper):
+        return functions_of(value.__wrapped__)
     kind = value if isinstance(value, type) else type(value)
     bases = [base for base in kind.__mro__ if base.__module__ == "__main__"]
     return [function for base in bases for member in vars(base).values() for function in _unwrapped(member)]

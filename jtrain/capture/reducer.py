@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -77,11 +76,22 @@ def _reduce_stream(reducer: Reducer, stream: Any) -> Any:
     return _refuse(reducer, stream)
 
 
-def _reduce_sentinel(reducer: Reducer, sentinel: Any) -> Any:
-    """`dataclasses.MISSING` and its like are known by identity."""
-    for name, value in vars(dataclasses).items():
-        if value is sentinel:
-            return getattr, (dataclasses, name)
+_SINGLETONS = (
+    ("dataclasses", "MISSING"),
+    ("dataclasses", "KW_ONLY"),
+    ("dataclasses", "_HAS_DEFAULT_FACTORY"),
+    ("os", "environ"),
+    ("random", "_inst"),
+    ("numpy.random.mtrand", "_rand"),
+    ("torch", "default_generator"),
+)
+"""What every process has once, and by whose identity libraries go; among them what `from random import random` uses."""
+
+
+def _reduce_singleton(reducer: Reducer, value: Any) -> Any:
+    for module, name in _SINGLETONS:
+        if module in sys.modules and getattr(sys.modules[module], name, None) is value:
+            return rebuild.attribute, (module, name)
     return NotImplemented
 
 
@@ -108,13 +118,19 @@ Reducer.handlers = {
     "weakref.WeakKeyDictionary": _reduce_weak,
     "weakref.WeakValueDictionary": _reduce_weak,
     "_weakrefset.WeakSet": _reduce_weak,
-    "dataclasses._MISSING_TYPE": _reduce_sentinel,
-    "dataclasses._KW_ONLY_TYPE": _reduce_sentinel,
-    "dataclasses._HAS_DEFAULT_FACTORY_CLASS": _reduce_sentinel,
+    "dataclasses._MISSING_TYPE": _reduce_singleton,
+    "dataclasses._KW_ONLY_TYPE": _reduce_singleton,
+    "dataclasses._HAS_DEFAULT_FACTORY_CLASS": _reduce_singleton,
+    "os._Environ": _reduce_singleton,
+    "random.Random": _reduce_singleton,
+    "numpy.random.mtrand.RandomState": _reduce_singleton,
+    "torch._C.Generator": _reduce_singleton,
     "jtrain.capture.regions.Region": _reduce_region,
     "jtrain.capture.tensors.SharedStorage": tensors.reduce_shared,
     "jtrain.capture.tensors.TypedView": tensors.reduce_view,
     "numpy.ndarray": arrays.reduce_array,
+    "pyarrow.lib.Buffer": arrays.reduce_arrow_buffer,
+    "pyarrow.lib.Array": arrays.reduce_arrow_array,
     "torch.Tensor": tensors.reduce_tensor,
     "torch.storage.UntypedStorage": tensors.reduce_storage,
     "torch.storage.TypedStorage": tensors.reduce_typed_storage,

@@ -296,6 +296,50 @@ CASES = {
         "import sys, logging\nprint(say.__defaults__[0] is sys.stdout, log is logging.getLogger('my.log'))",
         "True True",
     ),
+    "decorators of torch": Case(
+        """
+        import torch
+        scale = torch.ones(1, requires_grad=True)
+        @torch.no_grad()
+        def evaluate(x): return x * scale
+        class Net(torch.nn.Module):
+            @torch.compile(backend="eager")
+            def forward(self, x): return x + scale
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+            @staticmethod
+            def backward(ctx, gradient): return 2 * ctx.saved_tensors[0] * gradient
+        net = Net()
+        """,
+        """
+        x = torch.full((1,), 3.0, requires_grad=True)
+        Square.apply(x).backward()
+        print(evaluate(x).requires_grad, net(x).item(), x.grad.item())
+        """,
+        "False 4.0 6.0",
+    ),
+    "what every process has once": Case(
+        """
+        import os, random, torch
+        from os import environ
+        from random import random as draw
+        from numpy.random import rand
+        generator = torch.default_generator
+        own = random.Random(3)
+        """,
+        """
+        import numpy, os, random, torch
+        random.seed(1), numpy.random.seed(1)
+        first = draw(), rand()
+        random.seed(1), numpy.random.seed(1)
+        print(first == (random.random(), numpy.random.rand()), environ is os.environ)
+        print(generator is torch.default_generator, own.random() == random.Random(3).random())
+        """,
+        "True True\nTrue True",
+    ),
     "what only a notebook has": Case(
         """
         def in_notebook():

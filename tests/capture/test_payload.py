@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 import torch
 
@@ -48,7 +50,8 @@ def test_many_buffers_of_odd_sizes_arrive(tmp_path: Path) -> None:
 def test_one_memory_under_many_names_is_written_once(tmp_path: Path) -> None:
     array = np.arange(1_000_000)
     tensor = torch.from_numpy(array)
-    back = round_trip(tmp_path, array=array, same=array, tensor=tensor, part=array[5:], tied=[tensor.view(-1, 10)] * 2)
+    values = {"array": array, "same": array, "tensor": tensor, "part": array[5:], "tied": [tensor.view(-1, 10)] * 2}
+    back = round_trip(tmp_path, **values, arrow=pyarrow.array(array))
     assert size_on_disk(tmp_path / "payload") < 8_200_000
     back["array"][7] = -1
     assert (back["tensor"][7].item(), back["part"][2], back["tied"][0][0, 7].item()) == (-1, -1, -1)
@@ -58,9 +61,12 @@ def test_one_memory_under_many_names_is_written_once(tmp_path: Path) -> None:
 def test_a_small_part_of_a_large_memory_is_all_that_is_written(tmp_path: Path) -> None:
     large = torch.zeros(10_000_000)
     large[5_000_000:5_000_003] = torch.tensor([1.0, 2.0, 3.0])
-    back = round_trip(tmp_path, part=large[5_000_000:5_000_003], column=np.ones((1000, 1000))[:, 3])
+    frame = pandas.DataFrame({"text": [f"row {index}" for index in range(500_000)], "x": np.arange(500_000)})
+    views = {"part": large[5_000_000:5_000_003], "column": np.ones((1000, 1000))[:, 3], "frame": frame[10:12]}
+    back = round_trip(tmp_path, **views)
     assert size_on_disk(tmp_path / "payload") < 100_000
     assert (back["part"].tolist(), back["column"].sum()) == ([1.0, 2.0, 3.0], 1000)
+    assert back["frame"].text.tolist() == ["row 10", "row 11"]
 
 
 def test_mapped_values_outlive_their_folder_and_stay_private(tmp_path: Path) -> None:
