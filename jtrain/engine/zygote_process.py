@@ -15,11 +15,15 @@ import select
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from jtrain.engine.hugepages import collapse_memory
+
 _POLL_S = 1.0
 _IDLE_S = 0.3
+"""Without a launch: then there is time to prepare for later ones."""
 _SPARE_AFTER_S = 0.1
 """After a launch: by then its ranks, which need the processor more, are up."""
 _READ_BYTES = 1 << 16
@@ -37,6 +41,8 @@ class Helper:
         self._connection = connection
         self._kernel_pid = kernel_pid
         self._spare: Spare | None = None
+        self._preparation = _prepare()
+        self._has_begun = False
         self._is_complete = False
 
     def run(self) -> None:
@@ -62,14 +68,14 @@ class Helper:
     def _patience_s(self) -> float:
         """How long to wait for a launch before the next piece of work."""
         if not self._is_complete:
-            return _IDLE_S
+            return 0.0 if self._has_begun else _IDLE_S
         return _SPARE_AFTER_S if self._spare is None else _POLL_S
 
     def _work(self) -> None:
         """One piece of what makes later launches quicker."""
         if not self._is_complete:
-            _import_slow_modules()
-            self._is_complete = True
+            self._has_begun = True
+            self._is_complete = next(self._preparation, "all done") is not None
         elif self._spare is None and _has_single_thread():
             self._spare = self._fork_spare()
 
@@ -164,11 +170,14 @@ def _import_heavy_modules() -> None:
     _freeze()
 
 
-def _import_slow_modules() -> None:
-    """What torch would import at a rank's first optimizer step (about a second)."""
+def _prepare() -> Iterator[None]:
+    """Step by step, what makes later launches quicker: what torch would import at a rank's first optimizer step (about
+    a second), and huge pages."""
     import jtrain.worker.preload_idle  # noqa: F401
 
     _freeze()
+    yield
+    yield from collapse_memory()
 
 
 def _freeze() -> None:
