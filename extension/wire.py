@@ -51,7 +51,7 @@ def _interface(record: Any) -> list[str]:
     hints = get_type_hints(record, vars(messages), include_extras=True)
     lines = [*_comment(record.__doc__ or ""), f"export interface I{record.__name__} {{"]
     for name, hint in hints.items():
-        optional = "?" if name in record.__optional_keys__ else ""
+        optional = "?" if get_origin(hint) is NotRequired else ""
         lines.append(f"  {name}{optional}: {typescript(hint)};")
     return [*lines, "}", ""]
 

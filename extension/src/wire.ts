@@ -229,8 +229,8 @@ export interface ILogAnswer {
  */
 export interface IActionWish {
   action: 'pause' | 'resume' | 'stop' | 'priority';
-  checkpoint: string;
-  priority: number;
+  checkpoint?: string;
+  priority?: number;
 }
 
 /**
