@@ -66,7 +66,9 @@ def is_kernels(name: str, value: object) -> bool:
 
 
 def _is_ipythons(value: object) -> bool:
-    names = (getattr(value, "__module__", None), type(value).__module__)
+    # A wrapper, such as IPython's `open`, bears the module of what it wraps.
+    defined_in = getattr(value, "__globals__", {}).get("__name__")
+    names = (getattr(value, "__module__", None), type(value).__module__, defined_in)
     return any(str(name).partition(".")[0] in ("IPython", "ipykernel") for name in names)
 
 

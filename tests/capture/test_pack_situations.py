@@ -465,6 +465,7 @@ def test_a_real_kernels_functions_travel_and_its_own_names_stay(tmp_path: Path) 
             refused = kernel.run(f"send('print({name})')")
             assert (refused.error, f"{name} (line 2)" in refused.message) == ("CaptureError", True)
             assert not (tmp_path / "payload").exists()
+        assert kernel.run("assert send('open(1).close(); exit(); quit()').total_bytes == 0").status == "ok"
         assert kernel.run("send('shown(3)')").status == "ok"
     cell = "import traceback\ntry:\n shown(3)\nexcept ZeroDivisionError:\n print(traceback.format_exc())"
     lines = run_worker(tmp_path, cell)
