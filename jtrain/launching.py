@@ -21,7 +21,7 @@ from typing import Any
 from jtrain.capture.cell import parse_cell
 from jtrain.capture.pack import Manifest, pack, plan
 from jtrain.config import load_config, parse_config
-from jtrain.devices.choose import Want, ask
+from jtrain.devices.choose import Want, ask, is_picker, list_chosen
 from jtrain.devices.sampler import cpu_slots, visible_devices
 from jtrain.domain.spec import CALL_PREFIX, RunSpec, Source
 from jtrain.engine.environment import is_secret
@@ -31,6 +31,8 @@ from jtrain.interrupts import held
 from jtrain.options import RunOptions, make_options
 from jtrain.resuming import Origin, find_origin, link_checkpoint
 from jtrain.run import Run
+from jtrain.store.choice import read_choice
+from jtrain.store.paths import store_root
 from jtrain.store.runs import RunStore
 
 _RECORDED_PACKAGES = ("jtrain", "torch", "accelerate", "numpy")
@@ -63,6 +65,7 @@ def plan_cell(source: str, namespace: Mapping[str, object], options: RunOptions,
     """What `launch_cell` would do, without doing it (`--dry-run`)."""
     cell = parse_cell(source, "<cell>", first_line=first_line)
     options, _ = _with_config(options)
+    options = _with_choice(options)
     want = _check_devices(options)
     return LaunchPlan(options, want, plan(namespace, cell.names, extra=options.inputs, provided=_PROVIDED))
 
@@ -123,6 +126,7 @@ def _launch(
 ) -> Run:
     _refuse_platform()
     options, config = _with_config(options)
+    options = _with_choice(options)
     _check_devices(options)
     store = RunStore()
     store.prepare()
@@ -193,6 +197,14 @@ def _with_config(options: RunOptions) -> tuple[RunOptions, dict[str, Any]]:
     config = load_config(options.config, options.set) if options.config else parse_config("", "--set", options.set)
     given = {name: getattr(options, name) for name in options.model_fields_set}
     return make_options(**{**config.run_options(), **given}), config.as_dict()
+
+
+def _with_choice(options: RunOptions) -> RunOptions:
+    """The options with the devices that `--gpus picker` stands for now. Raises DeviceError, OptionError, StoreError."""
+    if not is_picker(options.gpus):
+        return options
+    listed = list_chosen(read_choice(store_root()), options.nproc, visible_devices())
+    return options.model_copy(update={"gpus": listed})
 
 
 def _split_secrets(options: RunOptions) -> tuple[RunOptions, dict[str, str]]:

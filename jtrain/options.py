@@ -133,10 +133,11 @@ class RunOptions(BaseModel):
         BeforeValidator(_text),
         Option(
             "GPUs to train on, one process on each: every free one and else the CPU (auto), every one (all), a number "
-            "of free ones, these (0,2), every free one but never the CPU (free), or the CPU (none)",
-            "auto|all|N|0,2|free|none",
+            "of free ones, these (0,2), every free one but never the CPU (free), those chosen in the sidebar or a "
+            "GPUPicker (picker), or the CPU (none)",
+            "auto|all|N|0,2|free|picker|none",
             "2",
-            words=("auto", "all", "free", "none"),
+            words=("auto", "all", "free", "picker", "none"),
         ),
     ] = "auto"
     nproc: Annotated[_Int | None, Field(ge=1), Option("processes (ranks) to train with", "N", "2")] = None

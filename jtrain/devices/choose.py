@@ -1,7 +1,8 @@
 """Pure: from `--gpus` and `--nproc` to the devices that a run waits for, and which devices others use.
 
 One process runs on each device. `auto` takes every free GPU, and the CPU where there is no GPU; `free` the same,
-but never the CPU; `all` every GPU; a number as many free ones; a list exactly those; `none` the CPU.
+but never the CPU; `all` every GPU; a number as many free ones; a list exactly those; `none` the CPU. `picker` stands
+for the list of devices that were chosen in the sidebar or a GPUPicker; it is looked up once, when a run is started.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal
 from jtrain.domain.devices import Device, GpuProcess, Sample, format_bytes
 from jtrain.errors import DeviceError, OptionError, nearest
 
-_WORDS = ("auto", "all", "free", "none")
+_WORDS = ("auto", "all", "free", "none", "picker")
 _HIDDEN_USE_BYTES = 1 << 30
 """Memory in use that no listed process explains, from which on a GPU counts as used: a container sees memory, but
 not the processes of others; an idle GPU shows some hundred MiB at most."""
@@ -56,6 +57,34 @@ def ask(gpus: str, nproc: int | None, visible: Sequence[Device], cpu_slots: Sequ
     if _is_number(word):
         return _want_number(int(word), nproc, visible)
     return _want_exact(_find_listed(gpus, nproc, visible), nproc, gpus.strip(), visible)
+
+
+def is_picker(gpus: str) -> bool:
+    """Whether `--gpus` stands for the devices that were chosen in the sidebar or a GPUPicker."""
+    return gpus.strip().lower() == "picker"
+
+
+def list_chosen(chosen: Sequence[str], nproc: int | None, visible: Sequence[Device]) -> str:
+    """What `--gpus picker` stands for: the list of the `chosen` UUIDs, as `--gpus` is written.
+
+    Raises DeviceError when nothing is chosen or a chosen device isn't there, OptionError for another `nproc`.
+    """
+    _need_gpus("picker", nproc, visible)
+    if not chosen:
+        raise DeviceError(
+            f"--gpus picker: no device is chosen yet; click one in the sidebar or in jtrain.GPUPicker(). There "
+            f"{_are(visible)}"
+        )
+    gone = [uuid for uuid in chosen if all(uuid != device.uuid for device in visible)]
+    if gone:
+        is_one = len(gone) == 1
+        raise DeviceError(
+            f"--gpus picker: {', '.join(gone)} {'was' if is_one else 'were'} chosen, but "
+            f"{'is no device' if is_one else 'are no devices'} that this process may use (CUDA_VISIBLE_DEVICES, when "
+            f"set, hides some). There {_are(visible)}; choose again in the sidebar or in jtrain.GPUPicker()"
+        )
+    _check_nproc(nproc, len(chosen), "picker")
+    return ",".join(chosen)
 
 
 def find_foreign_use(sample: Sample, ours: Collection[int] = ()) -> dict[str, str]:
@@ -128,7 +157,9 @@ def _find_listed(gpus: str, nproc: int | None, visible: Sequence[Device]) -> lis
     if not entries or not all(_looks_like_device(entry) for entry in entries):
         close = nearest(gpus.strip().lower(), _WORDS)
         hint = f"did you mean `--gpus {close}`? " if close else ""
-        raise OptionError(f"--gpus {gpus!r}: {hint}It can be auto, all, free, none, a number, or a list such as 0,2")
+        raise OptionError(
+            f"--gpus {gpus!r}: {hint}It can be auto, all, free, none, picker, a number, or a list such as 0,2"
+        )
     _need_gpus(gpus, nproc or len(entries), visible)
     chosen: list[Device] = []
     for entry in entries:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jtrain.devices.choose import Want, ask, find_foreign_use
+from jtrain.devices.choose import Want, ask, find_foreign_use, is_picker, list_chosen
 from jtrain.domain.devices import Device, DeviceSample, GpuProcess, HostSample, Reading, Sample, missing
 from jtrain.errors import DeviceError, OptionError
 
@@ -55,7 +55,7 @@ def test_mig_slices_are_asked_for_by_gpu_and_slice() -> None:
         ("0,2", None, DeviceError, ["'2' names no device", "are 2 GPUs: 0, 1"]),
         ("GPU-x", None, DeviceError, ["names no device"]),
         ("al", None, OptionError, ["did you mean `--gpus all`"]),
-        ("two", None, OptionError, ["auto, all, free, none, a number"]),
+        ("two", None, OptionError, ["auto, all, free, none, picker, a number"]),
         ("", None, OptionError, ["auto, all"]),
         ("1.5", None, OptionError, ["auto, all"]),
         ("auto", 0, OptionError, ["--nproc 1"]),
@@ -110,3 +110,28 @@ def test_memory_that_no_listed_process_explains_counts() -> None:
 
 def test_a_lost_gpu_is_out_of_order() -> None:
     assert uses(gpu("GPU-a", None, is_lost=True))["GPU-a"].startswith("out of order")
+
+
+def test_picker_is_the_list_of_the_chosen_devices_in_their_order() -> None:
+    assert [is_picker(word) for word in ("picker", " Picker ", "auto", "GPU-a")] == [True, True, False, False]
+    assert ask(list_chosen(["GPU-c", "GPU-a"], None, GPUS), None, GPUS, SLOTS).candidates == ("GPU-c", "GPU-a")
+    assert ask(list_chosen(["GPU-b"], 1, GPUS), 1, GPUS, SLOTS) == Want("gpu", 1, 1, ("GPU-b",), is_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "nproc", "visible", "error", "hints"),
+    [
+        ([], None, GPUS, DeviceError, ["no device is chosen", "GPUPicker", "are 4 GPUs: 0, 1, 2, 3"]),
+        (["GPU-z"], None, GPUS[:2], DeviceError, ["GPU-z was chosen", "are 2 GPUs: 0, 1", "choose again"]),
+        (["GPU-a", "GPU-y", "GPU-z"], None, GPUS, DeviceError, ["GPU-y, GPU-z were chosen"]),
+        (["GPU-a", "GPU-b"], 3, GPUS, OptionError, ["--gpus picker --nproc 3", "that would be 2"]),
+        (["GPU-a"], None, [], DeviceError, ["no GPU can be seen", "--gpus none"]),
+    ],
+)
+def test_a_choice_that_cant_be_taken_says_what_there_is(
+    chosen: list[str], nproc: int | None, visible: list[Device], error: type[Exception], hints: list[str]
+) -> None:
+    with pytest.raises(error) as caught:
+        list_chosen(chosen, nproc, visible)
+    for hint in hints:
+        assert hint in str(caught.value)

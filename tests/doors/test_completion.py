@@ -24,6 +24,7 @@ def offers(line: str, body: str = "", **namespace: object) -> list[str]:
         ("%%jtrain --precision b", ["bf16"]),
         ("%%jtrain --precision=f", ["fp16"]),
         ("%%jtrain --gpus a", ["auto", "all"]),
+        ("%%jtrain --gpus p", ["picker"]),
         ("%jtrain pa", ["pause"]),
         ("%jtrain clean --o", ["--older-than"]),
         ("%jtrain nonsense --o", []),
