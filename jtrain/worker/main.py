@@ -30,6 +30,7 @@ from jtrain.store.ranks import RankTable
 from jtrain.worker.course import Paused
 from jtrain.worker.failure import Frames, describe, exit_record, write_record
 from jtrain.worker.handle import WorkerRun
+from jtrain.worker.packages import look_for_packages_once
 from jtrain.worker.randomness import seed_all
 from jtrain.worker.tracker import install_tracker
 
@@ -74,6 +75,7 @@ class _Rank:
         """Run the program to its end and return the process's exit code."""
         _prepare_process(self.spec)
         run = self.run_handle
+        look_for_packages_once()
         install_tracker(run.recorder, self.attempt.root / f"tracker-config-{run.rank}.json")
         self.row.heartbeat = time.time()
         try:
