@@ -146,7 +146,8 @@ export function align(curves: IDrawn[]): Aligned {
     return [curves[0].x, curves[0].y];
   }
   const places = curves.map(() => 0);
-  const aligned: Aligned = [[], ...curves.map(() => [])];
+  const xs: number[] = [];
+  const ys: (number | null | undefined)[][] = curves.map(() => []);
   for (;;) {
     let x = Infinity;
     curves.forEach((curve, index) => {
@@ -155,12 +156,12 @@ export function align(curves: IDrawn[]): Aligned {
       }
     });
     if (x === Infinity) {
-      return aligned;
+      return [xs, ...ys];
     }
-    aligned[0].push(x);
+    xs.push(x);
     curves.forEach((curve, index) => {
       const here = curve.x[places[index]] === x;
-      aligned[index + 1].push(here ? curve.y[places[index]++] : undefined);
+      ys[index].push(here ? curve.y[places[index]++] : undefined);
     });
   }
 }

@@ -49,7 +49,8 @@ export class Pyramid {
       while (
         level + 1 < this._levels.length &&
         index % next === 0 &&
-        index + next <= Math.min(to, this._length)
+        index + next <= to &&
+        index / next < this._levels[level + 1].lowest.length
       ) {
         level++;
         size = next;

@@ -55,7 +55,12 @@ export class MetricSource implements ISource {
   detail: { series: MetricSeries; axis: Axis; ends: Range } | null = null;
 
   draw(axis: Axis, range: Range, columns: number, smoothing: number): IDrawn {
-    const curve = this._series(axis, range).curve(axis, smoothing);
+    const [start, end] = this.extent(axis) ?? range;
+    const inside: Range = [
+      Math.max(range[0], start),
+      Math.min(range[1], end)
+    ];
+    const curve = this._series(axis, inside).curve(axis, smoothing);
     return decimate(curve, ...range, columns, this._offset(axis));
   }
 
@@ -72,9 +77,20 @@ export class MetricSource implements ISource {
     return point && { x: point.x - offset, value: point.value };
   }
 
-  /** Whether `range` is shown with all its points, or with as many as were asked for. */
-  hasDetail(axis: Axis, range: Range): boolean {
-    return this.series.isWhole || this._series(axis, range) !== this.series;
+  /** Whether points of `range` were left out; a detail may hold `coarse` times as much as is shown. */
+  needsDetail(axis: Axis, range: Range, coarse: number): boolean {
+    const extent = this.extent(axis);
+    if (this.series.isWhole || !extent) {
+      return false;
+    }
+    const from = Math.max(range[0], extent[0]);
+    const to = Math.min(range[1], extent[1]);
+    const shown = this._series(axis, [from, to]);
+    if (shown === this.series || !this.detail) {
+      return to > from;
+    }
+    const [start, end] = this.detail.ends;
+    return !shown.isWhole && end - start > coarse * (to - from);
   }
 
   private _offset(axis: Axis): number {
