@@ -7,7 +7,10 @@ export function formatValue(value: number): string {
   }
   const size = Math.abs(value);
   if (value !== 0 && (size < 1e-4 || size >= 1e7)) {
-    return value.toExponential(3).replace('-', '−').replace('e+', 'e');
+    return value
+      .toExponential(3)
+      .replace(/\.?0*e\+?/, 'e')
+      .replace(/-/g, '−');
   }
   const digits = Number.isInteger(value)
     ? 0
@@ -54,6 +57,9 @@ export function formatDuration(seconds: number): string {
 
 /** An amount of memory: `512 MiB`, `1.5 GiB`. */
 export function formatBytes(bytes: number): string {
+  if (!isFinite(bytes)) {
+    return '–';
+  }
   let unit = 0;
   let amount = bytes;
   while (Math.abs(amount) >= 1024 && unit < 5) {

@@ -21,6 +21,9 @@ export interface ISource {
 
   /** The point that stands nearest to `x`, as logged. */
   nearest(axis: Axis, x: number): IPoint | null;
+
+  /** The value that came last; NaN when there is none. */
+  readonly last: number;
 }
 
 function nearestIndex(curve: ICurve, x: number): number {
@@ -75,6 +78,10 @@ export class MetricSource implements ISource {
     const curve = this._series(axis, [x, x]).curve(axis);
     const point = nearestPoint(curve, x + offset);
     return point && { x: point.x - offset, value: point.value };
+  }
+
+  get last(): number {
+    return this.series.summary.last;
   }
 
   /** Whether points of `range` were left out; a detail may hold `coarse` times as much as is shown. */
@@ -185,6 +192,10 @@ export class ReadingSource implements ISource {
       seconds + this.origin
     );
     return point && { x, value: point.value };
+  }
+
+  get last(): number {
+    return this.series.summary.last;
   }
 }
 

@@ -7,7 +7,7 @@ import { Range, Viewport } from '../../model/viewport';
 import { forgetFrame, onNextFrame } from './frame';
 import { addGestures } from './gestures';
 import { drawMarks } from './marks';
-import { IStroke, optionsOf } from './options';
+import { IStroke, RIGHT, Y_AXIS, optionsOf } from './options';
 import { IChartTheme, NUM_COLOURS, themeOf } from './theme';
 
 /** A curve in a chart. */
@@ -31,6 +31,9 @@ export interface IChartOptions {
   /** Ends of the y axis; without them they follow the data. */
   limits?: Range;
   formatY?: (value: number) => string;
+
+  /** Distances that ticks of the y axis may have. */
+  ticksY?: number[];
 
   /** Readings of devices are neither smoothed nor drawn on a log axis. */
   isPlain?: boolean;
@@ -87,6 +90,8 @@ export class Chart {
 
   setLines(lines: ILine[]): void {
     this._lines = lines;
+    // The first line is what the chart is about: it lies over the others.
+    this._stack = [...lines].reverse();
     this._rebuild();
   }
 
@@ -158,7 +163,7 @@ export class Chart {
   }
 
   private _build(): uPlot | null {
-    const { viewport, limits, formatY, isPlain } = this._options;
+    const { viewport, limits, formatY, ticksY, isPlain } = this._options;
     const width = this._host.clientWidth;
     if (width === 0) {
       return null;
@@ -176,7 +181,8 @@ export class Chart {
         strokes: this._strokes(),
         syncKey: this._options.syncKey,
         limits: limits ?? null,
-        formatY: formatY ?? formatShort
+        formatY: formatY ?? formatShort,
+        ticksY: ticksY ?? null
       },
       {
         draw: [plot => drawMarks(plot, this._marks, this._theme)],
@@ -197,7 +203,7 @@ export class Chart {
   /** The curves as logged come first, so that the smoothed ones lie over them. */
   private _strokes(): IStroke[] {
     const strokes = (isFaint: boolean) =>
-      this._lines.map(line => ({
+      this._stack.map(line => ({
         colour: this._theme.lines[line.colour % NUM_COLOURS],
         isFaint,
         isShown: line.isShown
@@ -235,10 +241,10 @@ export class Chart {
 
   private _curves(range: Range, plot: uPlot): IDrawn[] {
     const { axis, smoothing, isLog } = this._options.viewport.state;
-    const columns = Math.max(50, plot.over.clientWidth);
+    const columns = Math.max(50, plot.width - Y_AXIS - RIGHT);
     const weights = this._isSmoothed ? [0, smoothing] : [0];
     return weights.flatMap(weight =>
-      this._lines.map(line => {
+      this._stack.map(line => {
         if (!line.isShown) {
           return { x: [], y: [], marks: [] };
         }
@@ -274,6 +280,7 @@ export class Chart {
   private _options: IChartOptions;
   private _theme: IChartTheme;
   private _lines: ILine[] = [];
+  private _stack: ILine[] = [];
   private _marks: IMark[] = [];
   private _plot: uPlot | null = null;
   private _endGestures: () => void = () => undefined;

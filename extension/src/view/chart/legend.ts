@@ -15,6 +15,7 @@ export interface ILegendOptions {
 
 interface IEntry {
   line: ILine;
+  button: HTMLElement;
   value: HTMLElement;
 }
 
@@ -30,26 +31,20 @@ export class Legend {
 
   setLines(lines: readonly ILine[]): void {
     this._entries = lines.map(line => this._entry(line));
+    this._host.replaceChildren(...this._entries.map(({ button }) => button));
   }
 
   /** Show the values at `x`; null: the last ones. */
   update(axis: Axis, x: number | null): void {
     const format = this._options.formatValue ?? formatValue;
     for (const { line, value } of this._entries) {
-      const at = x ?? line.source.extent(axis)?.[1] ?? null;
-      const point = at === null ? null : line.source.nearest(axis, at);
-      const text = point ? format(point.value) : '–';
+      const shown =
+        x === null ? line.source.last : line.source.nearest(axis, x)?.value;
+      const text = shown === undefined ? '–' : format(shown);
       if (value.textContent !== text) {
         value.textContent = text;
       }
     }
-  }
-
-  /** Put the buttons into the page, in place of those that are there. */
-  render(): void {
-    this._host.replaceChildren(
-      ...this._entries.map(({ value }) => value.parentElement as HTMLElement)
-    );
   }
 
   private _entry(line: ILine): IEntry {
@@ -68,7 +63,7 @@ export class Legend {
     const value = document.createElement('span');
     value.className = 'jp-JtrainLegend-value';
     button.append(swatch, label, value);
-    return { line, value };
+    return { line, button, value };
   }
 
   private _entries: IEntry[] = [];

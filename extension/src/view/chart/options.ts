@@ -24,11 +24,17 @@ export interface IChartShape {
   /** Ends of the y axis that hold whatever the data are. */
   limits: Range | null;
   formatY: (value: number) => string;
+
+  /** Distances that ticks of the y axis may have; null: round decimal numbers. */
+  ticksY: number[] | null;
 }
 
 /** Width of the y axis in CSS pixels: the same for all charts, so that their cursors stand in one line. */
-const Y_AXIS = 54;
+export const Y_AXIS = 54;
 const X_AXIS = 26;
+
+/** Room right of the plot in CSS pixels. */
+export const RIGHT = 8;
 
 export function optionsOf(
   shape: IChartShape,
@@ -38,7 +44,7 @@ export function optionsOf(
   return {
     width: shape.width,
     height: shape.height,
-    padding: [8, 8, 0, 0],
+    padding: [8, RIGHT, 0, 0],
     legend: { show: false },
     scales: {
       x: { time: false, range: (_, min, max) => widened(min, max) },
@@ -109,6 +115,7 @@ function axisY(shape: IChartShape): uPlot.Axis {
     ...lines(shape.theme),
     size: Y_AXIS,
     space: 28,
+    ...(shape.ticksY ? { incrs: shape.ticksY } : {}),
     values: (_, splits) =>
       splits.map(split => (split === null ? '' : shape.formatY(split)))
   };

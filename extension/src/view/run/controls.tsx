@@ -49,6 +49,7 @@ export function Controls(): JSX.Element {
       >
         {trans.__('Log')}
       </button>
+      <Overlay />
       <label className="jp-JtrainRun-slider" htmlFor={slider}>
         <span>{trans.__('Smoothing')}</span>
         <input
@@ -75,7 +76,6 @@ export function Controls(): JSX.Element {
       >
         {trans.__('Reset zoom')}
       </button>
-      <Overlay />
     </div>
   );
 }

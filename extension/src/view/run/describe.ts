@@ -18,17 +18,22 @@ export function describe(
     parts.push(trans.__('highest %1', format(highest)));
   }
   parts.push(trans._n('%1 value', '%1 values', total, formatCount(total)));
-  return [...parts, ...oddities(series, trans)].join(', ');
+  return [...parts, ...oddities([series], trans)].join(', ');
 }
 
-/** How many values aren't finite; empty when all are. */
+/** How many values of `all` aren't finite, in words; empty when all are. */
 export function oddities(
-  series: MetricSeries,
+  all: MetricSeries[],
   trans: TranslationBundle
 ): string[] {
-  const { numNaN, numInfinite } = series.summary;
+  let numNaN = 0;
+  let numInfinite = 0;
+  for (const { summary } of all) {
+    numNaN += summary.numNaN;
+    numInfinite += summary.numInfinite;
+  }
   // Of a series that was thinned out each stretch keeps one.
-  const about = series.isWhole ? '' : '≥ ';
+  const about = all.every(series => series.isWhole) ? '' : '≥ ';
   const parts: string[] = [];
   if (numNaN) {
     parts.push(trans.__('%1 NaN', about + formatCount(numNaN)));

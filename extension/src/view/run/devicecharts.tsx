@@ -9,6 +9,9 @@ import { describe } from './describe';
 import { useSignal } from './hooks';
 import { Section } from './section';
 
+/** Distances of ticks that are round amounts of memory. */
+const BINARY = Array.from({ length: 30 }, (_, power) => 2 ** (power + 20));
+
 type Kind = 'load' | 'memory';
 
 /** Load and memory of the run's devices, under the metrics and on the same axis. */
@@ -32,7 +35,7 @@ export function DeviceCharts(): JSX.Element | null {
         <DeviceChart
           kind="load"
           title={trans.__('Load')}
-          format={value => `${Math.round(value)} %`}
+          format={value => (isFinite(value) ? `${Math.round(value)} %` : '–')}
         />
         <DeviceChart
           kind="memory"
@@ -93,6 +96,7 @@ function DeviceChart(props: IDeviceChartProps): JSX.Element {
       describe={text}
       limits={limit ? [0, limit * 1.05] : undefined}
       format={format}
+      ticks={kind === 'memory' ? BINARY : undefined}
       isPlain
     />
   );
