@@ -17,7 +17,7 @@ from jtrain.domain.states import ALIVE, RESUMABLE, Event, Standing, State, fold
 from jtrain.errors import CheckpointError, JtrainError, RunNotFoundError, WorkerError
 from jtrain.store.checkpoints import CheckpointInfo, list_checkpoints
 from jtrain.store.files import FileLock, is_locked, read_json, read_lines
-from jtrain.store.inbox import Command, put
+from jtrain.store.inbox import Command, put, take
 from jtrain.store.journal import Journal, read_events
 from jtrain.store.logs import tail
 from jtrain.store.metric_table import AttemptSeries, MetricTable
@@ -245,6 +245,7 @@ class Run:
         if state not in RESUMABLE and not self.is_interrupted:
             raise JtrainError(f"run {self.id} is {state} and can't be resumed")
         before = self.standing.last_event
+        take(self.paths.inbox)  # what was wished of the supervisor that died: going on is the newer wish
         start(self.paths.root)
         self._wait_for_owner(before)
         return self

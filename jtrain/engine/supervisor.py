@@ -124,7 +124,8 @@ class Supervisor:
     def _wait_for_devices(self) -> Lease | None:
         """Devices for the run, or None when it was paused or stopped while it waited (and its state says so)."""
         try:
-            wait = DeviceWait(self.spec, visible_devices())
+            # In line since it was launched or resumed, however long its supervisor took to start.
+            wait = DeviceWait(self.spec, visible_devices(), self.journal.standing.since)
         except JtrainError as error:
             self._write("failed", reason=str(error))
             return None

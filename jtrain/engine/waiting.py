@@ -29,6 +29,7 @@ _READ_EVERY_S = 1.0
 class DeviceQueue:
     """One run in the line for `want`. `devices` are those that `want` may name, in the machine's order.
 
+    `since` is when it began to wait, in UTC epoch seconds: now unless it is given.
     Used as a context: on leaving it the ticket is taken back and the driver closed, so that the process can fork.
     """
 
@@ -41,6 +42,7 @@ class DeviceQueue:
         *,
         is_shared: bool = False,
         priority: int = 0,
+        since: float | None = None,
         sampler: Sampler | None = None,
     ) -> None:
         self.sentence = ""
@@ -49,6 +51,7 @@ class DeviceQueue:
         self._want = want
         self._is_shared = is_shared
         self._priority = priority
+        self._since = since
         self._devices = {device.uuid: device for device in devices}
         self._table = LeaseTable(paths)
         self._booth = TicketBooth(paths)
@@ -103,7 +106,7 @@ class DeviceQueue:
         want = self._want
         return Ticket(
             run_id=self._run_id,
-            since=time.time(),
+            since=time.time() if self._since is None else self._since,
             kind=want.kind,
             count=want.count,
             minimum=want.minimum,
@@ -133,12 +136,12 @@ class DeviceQueue:
 
 
 class DeviceWait(DeviceQueue):
-    """The place in line of the run `spec`, which may use the GPUs `visible`.
+    """The place in line of the run `spec`, which may use the GPUs `visible` and waits since `since`.
 
     Raises DeviceError or OptionError for devices that this machine can't give, LaunchError without a machine's folder.
     """
 
-    def __init__(self, spec: RunSpec, visible: Sequence[Device]) -> None:
+    def __init__(self, spec: RunSpec, visible: Sequence[Device], since: float) -> None:
         options = spec.options
         slots = cpu_slots()
         want = ask(options.gpus, options.nproc, visible, slots)
@@ -149,6 +152,7 @@ class DeviceWait(DeviceQueue):
             [*visible, *slots],
             is_shared=options.share_devices,
             priority=options.priority,
+            since=since,
         )
 
 
