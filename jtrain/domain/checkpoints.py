@@ -32,6 +32,7 @@ class Position(BaseModel):
     `step`: optimizer steps so far; `micro_step`: batches so far; `phase`: batches accumulated since the last step.
     `loop_epochs`: by the last loop over a loader, how many of the loader's epochs are over; `feed_epochs`: the same for
     loaders that no outermost loop went over, by the order of their preparation. `beside`: loops inside the outermost.
+    `feed_lengths`: by that order, how many batches an epoch of a loader had, where that is known.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,6 +50,7 @@ class Position(BaseModel):
     phase: int = 0
     loop_epochs: dict[int, int] = Field(default_factory=dict)
     feed_epochs: dict[int, int] = Field(default_factory=dict)
+    feed_lengths: dict[int, int] = Field(default_factory=dict)
     beside: list[Beside] = Field(default_factory=list)
 
     @property

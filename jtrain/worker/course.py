@@ -254,6 +254,7 @@ class Course:
             "phase": 0 if accelerator.sync_gradients else accelerator.step,
             "loop_epochs": {feed.last_loop: feed.epoch for feed in self.feeds if feed.last_loop is not None},
             "feed_epochs": {feed.index: feed.epoch for feed in self.feeds if feed.last_loop is None},
+            "feed_lengths": {feed.index: length for feed in self.feeds if (length := feed.num_batches())},
             "beside": list(self.beside),
             "call": 0,
         }
@@ -274,10 +275,23 @@ class Course:
         for feed in self.feeds:
             if feed.last_loop is None and feed.index in loaded.position.feed_epochs:
                 feed.epoch = loaded.position.feed_epochs[feed.index]
+        self._compare_lengths(loaded.position)
         self._beside_left = loaded.position.beside
         self.row.step, self.row.micro_step = self.position.step, self.position.micro_step
         self._notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
         return name
+
+    def _compare_lengths(self, before: Position) -> None:
+        """Warn of loaders that are longer or shorter than when the checkpoint was taken."""
+        for feed in self.feeds:
+            length = feed.num_batches()
+            if length and length != before.feed_lengths.get(feed.index, length):
+                self._notify(
+                    "warning",
+                    f"a loader has {length} batches in an epoch now and had {before.feed_lengths[feed.index]} when the "
+                    "checkpoint was taken (another batch size, data set or number of ranks): training goes on at the "
+                    "same number of batches, so some samples of this epoch may come twice or not at all",
+                )
 
     def finish(self) -> None:
         """At the end of the cell: what is still to be written or put back; a checkpoint of no use is said to be so."""

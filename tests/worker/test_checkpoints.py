@@ -18,7 +18,7 @@ from jtrain.store.checkpoints import list_checkpoints
 from jtrain.store.paths import RunPaths
 from jtrain.worker.checkpointer import Checkpointer
 from jtrain.worker.state import TrainingState, check_registrable
-from tests.cells import start, train
+from tests.cells import TRAINING, start, train
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -290,3 +290,15 @@ def test_resume_auto_finds_the_unfinished_run_of_the_same_cell() -> None:
 def test_only_what_can_be_put_back_may_be_registered() -> None:
     with pytest.raises(TypeError, match="int has no state_dict"):
         check_registrable("count", 3)
+
+
+
+def test_another_batch_size_on_resume_is_said() -> None:
+    variables = {"EPOCHS": 2, "PAUSE_S": 0.0, "__name__": "__main__"}
+    first = start(TRAINING + "raise RuntimeError", variables, nproc=1, checkpoint_every="9steps")
+    assert first.wait(timeout=30) is State.FAILED
+    second = start(TRAINING.replace("batch_size=4", "batch_size=2"), variables, nproc=1, resume=first.id)
+    assert second.wait(timeout=30) is State.FINISHED
+    said = [notice["text"] for notice in second.notices() if notice["level"] == "warning"]
+    assert len(said) == 1
+    assert "32 batches in an epoch now and had 16" in said[0]
