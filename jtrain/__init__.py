@@ -17,8 +17,11 @@ _HOMES = {
     "CheckpointError": "jtrain.errors",
     "ConfigError": "jtrain.errors",
     "DeviceError": "jtrain.errors",
+    "GPUPicker": "jtrain.widgets.picker",
     "JtrainError": "jtrain.errors",
     "LaunchError": "jtrain.errors",
+    "Launcher": "jtrain.widgets.launcher",
+    "Monitor": "jtrain.widgets.monitor",
     "OptionError": "jtrain.errors",
     "Run": "jtrain.run",
     "RunInterrupted": "jtrain.errors",
@@ -37,8 +40,11 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DeviceError",
+    "GPUPicker",
     "JtrainError",
     "LaunchError",
+    "Launcher",
+    "Monitor",
     "OptionError",
     "Run",
     "RunInterrupted",
@@ -69,6 +75,9 @@ if TYPE_CHECKING:
     from jtrain.fitting import fit
     from jtrain.launching import launch, launch_script
     from jtrain.run import Run, last_run, runs
+    from jtrain.widgets.launcher import Launcher
+    from jtrain.widgets.monitor import Monitor
+    from jtrain.widgets.picker import GPUPicker
 
 
 def __getattr__(name: str) -> Any:

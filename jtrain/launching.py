@@ -125,6 +125,8 @@ def _launch(
     attributes: Collection[str] = (),
 ) -> Run:
     _refuse_platform()
+    if options.launcher:
+        raise OptionError("--launcher shows a form below a cell of a notebook: %%jtrain --launcher")
     options, config = _with_config(options)
     options = _with_choice(options)
     _check_devices(options)

@@ -149,9 +149,14 @@ class NotebookDoor:
         if options.dry_run:
             print(plan_text(plan_cell(body, self._shell.user_ns, options, first_line=first_line)))
             return None, True
+        name = f"Cell In[{self._cell_number()}]"
+        if options.launcher:
+            from jtrain.widgets.launcher import show_launcher
+
+            show_launcher(body, self._shell.user_ns, options, filename=name, first_line=first_line)
+            return None, True
         for sentence in stale.warnings():
             print(sentence, file=sys.stderr)
-        name = f"Cell In[{self._cell_number()}]"
         try:
             run = launch_cell(body, self._shell.user_ns, options, filename=name, first_line=first_line)
         except KeyboardInterrupt:

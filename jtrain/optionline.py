@@ -152,6 +152,24 @@ def _stray(read: ReadWords, flags: Mapping[str, Flag]) -> str:
     return f"unexpected {word!r}: every option begins with a dash (--help shows all); quote values that have spaces"
 
 
+def options_line(options: RunOptions) -> str:
+    """The options that differ from their defaults, as they are written on a line that `read_options` reads."""
+    flags = flags_of(RunOptions)
+    parts = []
+    for name, value in options.model_dump(exclude_defaults=True).items():
+        flag = flags[name]
+        if flag.is_switch:
+            parts.append(flag.flag)
+        elif isinstance(value, dict):
+            parts += [f"{flag.flag} {shlex.quote(f'{key}={item}')}" for key, item in value.items()]
+        elif name == "set":
+            parts += [f"{flag.flag} {shlex.quote(item)}" for item in value]
+        else:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            parts.append(f"{flag.flag} {shlex.quote(text)}")
+    return " ".join(parts)
+
+
 # Printing ------------------------------------------------------------------------------------------------------------
 
 

@@ -138,6 +138,13 @@ class RunOptions(BaseModel):
             "auto|all|N|0,2|free|picker|none",
             "2",
             words=("auto", "all", "free", "picker", "none"),
+            meanings=(
+                "every free GPU, else the CPU",
+                "every GPU",
+                "every free GPU, never the CPU",
+                "the chosen devices",
+                "the CPU",
+            ),
         ),
     ] = "auto"
     nproc: Annotated[_Int | None, Field(ge=1), Option("processes (ranks) to train with", "N", "2")] = None
@@ -210,6 +217,7 @@ class RunOptions(BaseModel):
         BeforeValidator(_environment),
         Option("an environment variable of the run; may be given several times", "NAME=VALUE", "HF_HUB_OFFLINE=1"),
     ] = Field(default_factory=dict)
+    launcher: Annotated[bool, Option("show a form with these options and a launch button (only above a cell)")] = False
     dry_run: Annotated[bool, Option("only say what would run, on which devices, and what would be sent to it")] = False
     share_devices: Annotated[bool, Option("also take devices that other runs are using")] = False
     on: Annotated[Literal["local"], Option("where to run", "local", "local", words=("local",))] = "local"

@@ -20,8 +20,9 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class Option:
     """How an option is shown and written. Its name, type and default are those of the field it stands at.
 
-    `value`: how its value is written ("" for a switch). `words`: values that completion offers. `completes`: what
-    else completion offers. A `positional` one is written without its name.
+    `value`: how its value is written ("" for a switch). `words`: values that completion offers; `meanings`: what each
+    of them means, where a form has room to say so. `completes`: what else completion offers. A `positional` one is
+    written without its name.
     """
 
     help: str
@@ -29,6 +30,7 @@ class Option:
     example: str = ""
     short: str = ""
     words: tuple[str, ...] = ()
+    meanings: tuple[str, ...] = ()
     completes: Literal["", "run", "checkpoint", "assigned", "variable", "file", "verb"] = ""
     positional: bool = False
 

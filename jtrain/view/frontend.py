@@ -10,15 +10,29 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 _SCRIPT = "export default { initialize({ model }) { model.send({ alive: true }); } };"
 
 
-class Probe:
-    """One question to the front end. It is answered only while the kernel's event loop runs."""
+_has_answered = False
 
-    def __init__(self) -> None:
+
+def is_known() -> bool | None:
+    """Whether there is a browser; None when it isn't known without asking, and has not been asked with success."""
+    known = _known()
+    return True if known is None and _has_answered else known
+
+
+class Probe:
+    """One question to the front end. It is answered only while the kernel's event loop runs.
+
+    `on_answer` is called for the answer, maybe on another thread.
+    """
+
+    def __init__(self, on_answer: Callable[[], None] = lambda: None) -> None:
+        self._on_answer = on_answer
         known = _known()
         self.is_answered = bool(known)
         self._comm: Any = _open_comm() if known is None else None
@@ -27,8 +41,10 @@ class Probe:
 
     def _hear(self, message: dict[str, Any]) -> None:
         content = message.get("content", {}).get("data", {}).get("content")
-        if isinstance(content, dict) and content.get("alive"):
-            self.is_answered = True
+        if isinstance(content, dict) and content.get("alive") and not self.is_answered:
+            global _has_answered
+            self.is_answered = _has_answered = True
+            self._on_answer()
 
     def close(self) -> None:
         """Take the question back."""

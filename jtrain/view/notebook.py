@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 1.5
 """How long text is held back while a browser may still answer."""
-_SHOWN_LINES = 10
-_SHOWN_COLUMNS = 240
+SHOWN_LINES = 10
+SHOWN_COLUMNS = 240
 
 
 class NotebookView:
@@ -43,7 +43,7 @@ class NotebookView:
         self._kept: list[str] = []
         """Everything that may stay in the notebook."""
         self._num_printed = 0
-        self._recent: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._recent: deque[str] = deque(maxlen=SHOWN_LINES)
         self._note = ""
         self._widget: RunWidget | None = None
         self._may_ask = may_ask
@@ -78,7 +78,7 @@ class NotebookView:
         show_plot(self._run, snapshot)
 
     def _take(self, lines: list[str], notices: list[str]) -> None:
-        self._recent.extend(clip(line, _SHOWN_COLUMNS) for line in lines)
+        self._recent.extend(clip(line, SHOWN_COLUMNS) for line in lines)
         self._kept += self._bounds.feed(lines)
         self._kept += notices
         if notices:
@@ -119,7 +119,7 @@ class NotebookView:
             self._probe = None
 
     def _to_widget(self, snapshot: Snapshot) -> dict[str, Any]:
-        partial = [clip(self._feed.partial.splitlines()[-1], _SHOWN_COLUMNS)] if self._feed.partial else []
+        partial = [clip(self._feed.partial.splitlines()[-1], SHOWN_COLUMNS)] if self._feed.partial else []
         return to_widget(snapshot, [*self._recent, *partial], self._note)
 
 

@@ -1,29 +1,7 @@
-// The live view of a run. All text comes from a training run and is put in as text, never as HTML.
+// The live view of a run; it stands behind common.js.
 
 const SVG = "http://www.w3.org/2000/svg";
 const CONFIRM_MS = 4000;
-
-function element(tag, className, attributes = {}) {
-  const node = document.createElement(tag);
-  node.className = className;
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
-
-function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-/** A bar that fills from the left; `share` is 0 to 1, or null when it isn't known. */
-function setBar(bar, share) {
-  bar.firstChild.style.width = share === null ? "0" : `${(100 * share).toFixed(1)}%`;
-}
-
-function makeBar(className) {
-  const bar = element("div", className);
-  bar.append(element("div", "jtrain-fill"));
-  return bar;
-}
 
 /** The curve as SVG path commands in a box of 100 by 30; gaps where a value is null. */
 function path(values) {
@@ -107,14 +85,15 @@ function fillDevices(list, devices) {
 }
 
 function build(model) {
-  const root = element("div", "jtrain-live", { role: "region" });
+  const root = element("div", "jtrain-box jtrain-live", { role: "region" });
   const head = element("div", "jtrain-head");
   const badge = element("span", "jtrain-badge", { role: "status", "aria-live": "polite" });
   const name = element("span", "jtrain-name");
   const elapsed = element("span", "jtrain-elapsed");
   const pause = makeButton("Pause", "pause", model);
   const stop = makeButton("Stop", "stop", model, "Really stop?");
-  head.append(badge, name, elapsed, pause, stop);
+  const resume = makeButton("Resume", "resume", model);
+  head.append(badge, name, elapsed, pause, resume, stop);
   const bar = makeBar("jtrain-bar jtrain-progress");
   bar.setAttribute("role", "progressbar");
   bar.setAttribute("aria-label", "Progress");
@@ -129,7 +108,7 @@ function build(model) {
   middle.append(chart, devices);
   const log = element("div", "jtrain-log", { tabindex: "0", role: "group", "aria-label": "Last output of rank 0" });
   root.append(head, bar, facts, note, middle, log);
-  return { root, badge, name, elapsed, pause, stop, bar, facts, note, chart, curve, metrics, devices, log };
+  return { root, badge, name, elapsed, pause, resume, stop, bar, facts, note, chart, curve, metrics, devices, log };
 }
 
 function draw(parts, shown) {
@@ -139,7 +118,7 @@ function draw(parts, shown) {
   setText(parts.name, shown.title);
   setText(parts.elapsed, shown.elapsed);
   setBar(parts.bar, shown.share);
-  parts.bar.hidden = shown.share === null;
+  parts.bar.hidden = shown.share === null || Boolean(shown.is_still);
   if (shown.share !== null) {
     parts.bar.setAttribute("aria-valuenow", Math.round(100 * shown.share));
     parts.bar.setAttribute("aria-valuetext", `${Math.round(100 * shown.share)} %`);
@@ -160,7 +139,10 @@ function draw(parts, shown) {
   parts.log.hidden = shown.lines.length === 0;
   if (isAtEnd) parts.log.scrollTop = parts.log.scrollHeight;
   parts.pause.disabled = !shown.can_pause;
+  parts.pause.hidden = parts.stop.hidden = Boolean(shown.is_still);
   parts.stop.disabled = !shown.can_stop;
+  parts.resume.hidden = !shown.can_resume;
+  parts.resume.disabled = !shown.can_resume;
 }
 
 export default {
@@ -168,10 +150,10 @@ export default {
     const parts = build(model);
     const update = () => draw(parts, model.get("shown"));
     model.on("change:shown", update);
-    signal?.addEventListener("abort", () => model.off("change:shown", update));
     update();
     el.append(parts.root);
     parts.log.scrollTop = parts.log.scrollHeight;
-    return () => model.off("change:shown", update);
+    const forget = model.get("wants_views") ? keepPresent(model) : () => {};
+    return endWith(signal, forget, () => model.off("change:shown", update));
   }
 };

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
+from jtrain.widgets.showing import source_of
+
 COMMANDS = ("pause", "stop")
 """What its buttons ask for."""
-
-_FOLDER = Path(__file__).parent
 
 
 class RunWidget(anywidget.AnyWidget):
@@ -21,8 +20,8 @@ class RunWidget(anywidget.AnyWidget):
     The call may come on another thread: ipykernel 7.1 to 7.3 serve widgets on a thread of their own.
     """
 
-    _esm = _FOLDER / "live.js"
-    _css = _FOLDER / "live.css"
+    _esm = source_of("common.js", "live.js")
+    _css = source_of("common.css", "live.css")
     shown = traitlets.Dict().tag(sync=True)
 
     def __init__(self, on_command: Callable[[str], None], shown: dict[str, Any]) -> None:
