@@ -104,6 +104,20 @@ function add(
   }
 }
 
+/** `lowerBound`, quicker when the answer is likely to lie within `reach` of `from`. */
+function lowerBoundNear(
+  data: Float64Array,
+  value: number,
+  from: number,
+  to: number,
+  reach: number
+): number {
+  const near = Math.min(to, from + reach);
+  return near < to && data[near] < value
+    ? lowerBound(data, value, near, to)
+    : lowerBound(data, value, from, near);
+}
+
 /** Add the lowest, the highest and the first not finite point of each column of the points `[from, to)`. */
 function summarise(
   curve: ICurve,
@@ -115,10 +129,12 @@ function summarise(
 ): void {
   const { x, marks, pyramid } = curve;
   let mark = lowerBound(marks.data, from, 0, marks.length);
+  let size = 64;
   for (let index = from; index < to; ) {
     const edge = (Math.floor((x[index] - offset) / width) + 1) * width;
     // Rounding must not stop the walk: a column holds at least the point that opens it.
-    const next = lowerBound(x, edge + offset, index + 1, to);
+    const next = lowerBoundNear(x, edge + offset, index + 1, to, 2 * size);
+    size = next - index;
     pyramid.search(index, next);
     const { lowest, highest } = pyramid;
     const bad =

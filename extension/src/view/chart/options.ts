@@ -34,7 +34,7 @@ export const Y_AXIS = 54;
 const X_AXIS = 26;
 
 /** Room right of the plot in CSS pixels. */
-export const RIGHT = 8;
+export const RIGHT = 22;
 
 export function optionsOf(
   shape: IChartShape,
@@ -116,9 +116,33 @@ function axisY(shape: IChartShape): uPlot.Axis {
     size: Y_AXIS,
     space: 28,
     ...(shape.ticksY ? { incrs: shape.ticksY } : {}),
+    ...(shape.view.isLog
+      ? { splits: (_, __, min, max) => logTicks(min, max), filter: all }
+      : {}),
     values: (_, splits) =>
       splits.map(split => (split === null ? '' : shape.formatY(split)))
   };
+}
+
+/** uPlot would leave out ticks of a log axis by rules of its own. */
+function all(_: uPlot, splits: number[]): number[] {
+  return splits;
+}
+
+/** Ticks between two positive numbers: powers of ten, with 2 and 5 of each where there are few powers. */
+export function logTicks(min: number, max: number): number[] {
+  const first = Math.floor(Math.log10(min));
+  const last = Math.ceil(Math.log10(max));
+  const factors = last - first <= 3 ? [1, 2, 5] : [1];
+  const every = Math.max(1, Math.ceil((last - first) / 6));
+  const ticks: number[] = [];
+  for (let power = first; power <= last; power++) {
+    if (power % every === 0 || factors.length > 1) {
+      ticks.push(...factors.map(factor => Number(`${factor}e${power}`)));
+    }
+  }
+  const inside = ticks.filter(tick => tick >= min && tick <= max);
+  return inside.length > 1 ? inside : [min, max];
 }
 
 function lines(theme: IChartTheme): uPlot.Axis {

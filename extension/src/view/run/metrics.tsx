@@ -1,4 +1,5 @@
 import * as React from 'react';
+import { grouped } from '../../model/groups';
 import { useSession, useTrans } from './context';
 import { useSignal } from './hooks';
 import { MetricChart } from './metricchart';
@@ -10,17 +11,6 @@ const MANY = 8;
 
 /** Groups that stand open at first. */
 const OPEN_GROUPS = 3;
-
-/** Names by what stands before the first slash, in order of appearance; '' for those without. */
-export function grouped(names: string[]): Map<string, string[]> {
-  const groups = new Map<string, string[]>();
-  for (const name of names) {
-    const slash = name.indexOf('/');
-    const group = slash > 0 ? name.slice(0, slash) : '';
-    groups.set(group, [...(groups.get(group) ?? []), name]);
-  }
-  return groups;
-}
 
 /** The charts of all metrics, by group. */
 export function Metrics(): JSX.Element {
