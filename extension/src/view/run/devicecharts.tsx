@@ -7,6 +7,7 @@ import { useSession, useTrans } from './context';
 import { IDeviceReadings } from './data/readings';
 import { describe } from './describe';
 import { useSignal } from './hooks';
+import { Notice } from './notice';
 import { Section } from './section';
 
 /** Distances of ticks that are round amounts of memory. */
@@ -16,13 +17,15 @@ type Kind = 'load' | 'memory';
 
 /** Load and memory of the run's devices, under the metrics and on the same axis. */
 export function DeviceCharts(): JSX.Element | null {
-  const { main } = useSession();
+  const { main, viewport } = useSession();
   const trans = useTrans();
   useSignal(main.readings.changed, 1000);
+  useSignal(viewport.changed);
   const devices = [...main.readings.devices.values()];
   if (!devices.length) {
     return null;
   }
+  const isPlaced = viewport.state.axis === 'time' || main.clock !== null;
   const isCpu = devices.every(device => device.uuid === 'cpu');
   return (
     <Section
@@ -31,7 +34,15 @@ export function DeviceCharts(): JSX.Element | null {
       note={devices.length > 1 ? String(devices.length) : undefined}
       isOpenAtFirst
     >
-      <div className="jp-JtrainRun-grid">
+      {!isPlaced && (
+        <Notice
+          kind="hint"
+          text={trans.__('Readings have a step once the run has logged some.')}
+          action={trans.__('Show over time')}
+          onAction={() => viewport.update({ axis: 'time' })}
+        />
+      )}
+      <div className="jp-JtrainRun-grid" hidden={!isPlaced}>
         <DeviceChart
           kind="load"
           title={trans.__('Load')}
