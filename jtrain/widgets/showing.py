@@ -13,6 +13,7 @@ from typing import Any
 from jtrain.view import frontend
 
 _FOLDER = Path(__file__).parent
+_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 @functools.cache
@@ -85,9 +86,11 @@ class Showing:
         """The widget stands where `handle` can change it."""
 
     def _bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        name = self.model_id  # opens the comm: ipywidgets' own bundle doesn't
         bundle = self._repr_mimebundle_()  # type: ignore[attr-defined]
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/plain": self.as_text()}, metadata or {}
+        view = {**data[_VIEW], "model_id": name}
+        return {**data, _VIEW: view, "text/plain": self.as_text()}, metadata or {}
 
 
 def _publish(data: dict[str, Any], metadata: dict[str, Any] | None = None) -> Any:
