@@ -17,6 +17,7 @@ _SECONDARY = re.compile(
     re.IGNORECASE,
 )
 """What a rank's error says when it only lost another rank in a collective operation."""
+_GO_ON = "`%jtrain resume` goes on from the last checkpoint, or from the start when there is none"
 _LONGEST_MESSAGE = 300
 """Characters of an error's message in the sentence about it."""
 
@@ -73,7 +74,12 @@ class _Ending:
 
 
 def explain(
-    exits: Sequence[Any], errors: Mapping[int, Mapping[str, Any]], *, was_stopped: bool = False, oom_kills: int = 0
+    exits: Sequence[Any],
+    errors: Mapping[int, Mapping[str, Any]],
+    *,
+    was_stopped: bool = False,
+    was_told_to_pause: bool = True,
+    oom_kills: int = 0,
 ) -> Exit:
     """One `Exit` for all ranks.
 
@@ -83,7 +89,9 @@ def explain(
     if was_stopped:
         return Exit("stopped", "stopped as asked")
     endings = [_Ending(e.rank, e.code, e.time, e.was_ended_by_us, errors.get(e.rank)) for e in exits]
-    bad = [ending for ending in endings if ending.code not in (0, EXIT_PAUSED)]
+    # A program may use the exit code of a pause for something of its own.
+    good = (0, EXIT_PAUSED) if was_told_to_pause else (0,)
+    bad = [ending for ending in endings if ending.code not in good]
     if not bad:
         if any(ending.code == EXIT_PAUSED for ending in endings):
             return Exit("paused", "paused with a checkpoint")
@@ -168,10 +176,7 @@ def _early_hint(ranks: Sequence[int]) -> str:
 
 def _signal_hint(number: int) -> str:
     if number == signal.SIGKILL:
-        return (
-            "somebody killed it, or memory ran out (the system log tells); "
-            "`%jtrain resume` goes on from the last checkpoint"
-        )
+        return f"somebody killed it, or memory ran out (the system log tells); {_GO_ON}"
     if number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE):
         return "a compiled library crashed; the end of its log says where"
-    return "`%jtrain resume` goes on from the last checkpoint"
+    return _GO_ON

@@ -191,7 +191,13 @@ class Supervisor:
         finally:
             sampler.stop()
             _end_orphans()
-        exit_ = explain(exits, _errors(attempt), was_stopped=bool(self._wants_stop), oom_kills=oom_kills() - kills)
+        exit_ = explain(
+            exits,
+            _errors(attempt),
+            was_stopped=bool(self._wants_stop),
+            was_told_to_pause=self._was_told_to_pause,
+            oom_kills=oom_kills() - kills,
+        )
         if exit_.step is None:
             exit_ = replace(exit_, step=attempt.last_step)
         write_atomic(attempt.paths.exit, _to_json(exit_))

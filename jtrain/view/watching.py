@@ -119,11 +119,17 @@ class Watch:
             raise error
         if state == "interrupted":
             raise JtrainError(
-                f"the supervisor of run {run.id} has died (or the machine had); `%jtrain resume {run.id}` goes on from "
-                "the last checkpoint"
+                f"the supervisor of run {run.id} has died (or the machine had); what it said last is in "
+                f"{run.paths.supervisor_log}. `%jtrain resume {run.id}` goes on {_from_where(run)}"
             )
         if state != "finished":
             raise RunInterrupted(how_to_go_on(run), run_id=run.id, state=state)
+
+
+def _from_where(run: Run) -> str:
+    """Where a resume of the run begins."""
+    checkpoints = run.checkpoints()
+    return f"from its last checkpoint, at step {checkpoints[-1].step}" if checkpoints else "from the start"
 
 
 def how_to_go_on(run: Run) -> str:
@@ -133,9 +139,5 @@ def how_to_go_on(run: Run) -> str:
     if state == "paused":
         return f"run {run.id} is paused{at}. `%jtrain resume {run.id}` goes on."
     if state == "stopped":
-        if (checkpoints := run.checkpoints()) and checkpoints[-1].step:
-            last = f"; `%jtrain resume {run.id}` goes on from its last checkpoint, at step {checkpoints[-1].step}"
-        else:
-            last = f"; it has no checkpoint, so `%jtrain resume {run.id}` starts it anew"
-        return f"run {run.id} was stopped{at}{last}."
+        return f"run {run.id} was stopped{at}; `%jtrain resume {run.id}` goes on {_from_where(run)}."
     return f"run {run.id} is still {state}{at}. `%jtrain attach {run.id}` shows it again."

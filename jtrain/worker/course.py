@@ -58,7 +58,7 @@ class Course:
         self.state = state
         self._checkpointer = checkpointer
         self._recorder = recorder
-        self._notify = notify
+        self.notify = notify
         self._every_steps = every_steps
         self._resume_from = resume_from
         self._loaded: Loaded | None = None
@@ -99,7 +99,7 @@ class Course:
         if self._loaded is None:
             self._loaded, name, problems = self._checkpointer().load(self._resume_from)
             for problem in problems:
-                self._notify("warning", f"checkpoint skipped: {problem}")
+                self.notify("warning", f"checkpoint skipped: {problem}")
             self._resume_from = name
         return self._loaded.position
 
@@ -198,7 +198,7 @@ class Course:
             self._save()
         except CheckpointError as error:
             self.row.refused = self.row.served
-            self._notify("warning", f"not paused, since nothing would be left to go on from: {error}")
+            self.notify("warning", f"not paused, since nothing would be left to go on from: {error}")
             return False
         self.has_paused = True
         return True
@@ -238,7 +238,7 @@ class Course:
         try:
             return self._save()
         except CheckpointError as error:
-            self._notify("warning", f"{error}; training goes on, the last good checkpoint is kept")
+            self.notify("warning", f"{error}; training goes on, the last good checkpoint is kept")
             return None
 
     def _save(self) -> str:
@@ -278,7 +278,7 @@ class Course:
         self._compare_lengths(loaded.position)
         self._beside_left = loaded.position.beside
         self.row.step, self.row.micro_step = self.position.step, self.position.micro_step
-        self._notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
+        self.notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
         return name
 
     def _compare_lengths(self, before: Position) -> None:
@@ -286,7 +286,7 @@ class Course:
         for feed in self.feeds:
             length = feed.num_batches()
             if length and length != before.feed_lengths.get(feed.index, length):
-                self._notify(
+                self.notify(
                     "warning",
                     f"a loader has {length} batches in an epoch now and had {before.feed_lengths[feed.index]} when the "
                     "checkpoint was taken (another batch size, data set or number of ranks): training goes on at the "
@@ -306,4 +306,4 @@ class Course:
                 return
             except CheckpointError as error:
                 why = str(error)
-        self._notify("warning", f"the checkpoint was not used: {why}")
+        self.notify("warning", f"the checkpoint was not used: {why}")

@@ -27,6 +27,7 @@ from jtrain.worker.recorder import Recorder
 
 _LOOP, _BESIDE = range(2)
 """Which kind of loop a seed is for."""
+_EMPTY = "run.batches had no batch to give: the data set is empty, or smaller than a batch with drop_last=True"
 
 
 class Loop:
@@ -137,6 +138,8 @@ class Loop:
                 self._row.epoch = (course.position.outer or 0) * epochs + epoch
                 yield from self._epoch(feed.iterate(seed, epoch, first_batch), first_batch)
                 first_batch = 0
+            if epochs > 0 and not course.position.batch and feed.num_batches() == 0:
+                course.notify("warning", _EMPTY)
         finally:
             course.is_inside = False
 

@@ -6,6 +6,7 @@ import atexit
 import builtins
 import ctypes
 import linecache
+import multiprocessing
 import os
 import signal
 import sys
@@ -198,6 +199,9 @@ def _prepare_process(spec: RunSpec) -> None:
     if threads.isdigit():
         # The OpenMP library read its environment before this process was forked.
         torch.set_num_threads(int(threads))
+    if sys.platform == "linux":
+        # From Python 3.14 on the default is another, under which DataLoader workers can't have classes of the notebook.
+        multiprocessing.set_start_method("fork", force=True)
     sys.path[:] = list(spec.sys_path) or sys.path
     try:
         os.chdir(spec.workdir)

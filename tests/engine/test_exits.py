@@ -26,6 +26,11 @@ def test_all_zero_is_finished_and_a_pause_is_a_pause() -> None:
     assert explain([_ended(0, EXIT_PAUSED), _ended(1, EXIT_PAUSED)], {}).cause == "paused"
 
 
+def test_a_pauses_exit_code_without_a_pause_is_a_failure() -> None:
+    exit_ = explain([_ended(0, EXIT_PAUSED), _ended(1, 0)], {}, was_told_to_pause=False)
+    assert (exit_.cause, exit_.rank, str(EXIT_PAUSED) in exit_.sentence) == ("exit", 0, True)
+
+
 def test_the_rank_that_raised_is_named_not_the_one_that_lost_it_in_a_collective() -> None:
     errors = {
         0: _error("RuntimeError", "[gloo] Connection closed by peer [127.0.0.1]:1234", 5.0),

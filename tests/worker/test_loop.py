@@ -72,6 +72,12 @@ out = gather([numbers(batch) for batch in run.batches(loader, epochs=2)])
     assert len(out[0]) == len(out[1]) == 2 * count
 
 
+def test_a_loop_without_a_batch_is_said() -> None:
+    run = start(SETUP + "for batch in run.batches(run.prepare(loader_of(3, batch_size=4, drop_last=True))):\n    pass")
+    assert run.wait(timeout=60) is State.FINISHED
+    assert ["no batch" in notice["text"] for notice in run.notices()] == [True]
+
+
 def test_breaking_out_nested_loops_and_several_loaders() -> None:
     out = result("""
 model, optimizer, first, second = run.prepare(model, optimizer, loader_of(16), loader_of(8))
