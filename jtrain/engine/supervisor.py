@@ -6,19 +6,15 @@ forks: the sampler's and the rendezvous store's threads live only while an attem
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from jtrain.devices.host import oom_kills
 from jtrain.devices.sampler import SampleThread, visible_devices
@@ -26,6 +22,7 @@ from jtrain.domain.states import ALIVE, State
 from jtrain.engine.attempt import Attempt
 from jtrain.engine.exits import Exit, explain
 from jtrain.engine.leases import Lease
+from jtrain.engine.orphans import adopt_orphans, end_orphans
 from jtrain.engine.policies import after_attempt
 from jtrain.engine.waiting import DeviceWait
 from jtrain.errors import JtrainError
@@ -40,10 +37,12 @@ from jtrain.store.runs import RunStore
 _TICK_S = 0.02
 _WAIT_TICK_S = 0.1
 _RENEW_S = 3600.0
+_LOOK_AT_DISK_S = 1.0
+_LONGEST_WAIT_FOR_DISK_S = 60.0
+"""How long the end of a run waits for a full disk, and ranks go on in a folder that is gone."""
 _DURABLE_AFTER_S = 1.0
 _SAMPLE_AFTER_S = 0.3
 """What doesn't hurry waits until the ranks, whose start needs the processor, are up."""
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 logger = logging.getLogger("jtrain.supervisor")
 
@@ -64,6 +63,7 @@ class Supervisor:
         self._next_checkpoint = float("inf")
         self._lease: Lease | None = None
         self._renew_at = time.monotonic() + _RENEW_S
+        self._disk_due = self._folder_seen = 0.0
 
     def run(self) -> None:
         """Own the run until it rests. Returns at once when somebody else owns it."""
@@ -72,9 +72,9 @@ class Supervisor:
             return
         # A rank must hold the leases, never the run: its supervisor's death has to show.
         os.register_at_fork(after_in_child=self.lock.close)
-        self.journal = Journal(self.paths.journal)
+        self.journal = Journal(self.paths.journal, is_patient=True)
         self._catch_signals()
-        _adopt_orphans()
+        adopt_orphans()
         try:
             self._own()
         except BaseException as error:
@@ -83,7 +83,17 @@ class Supervisor:
                 self._write("failed", reason=f"jtrain's supervisor failed: {type(error).__name__}: {error}")
             raise
         finally:
+            self._write_the_rest()
             self.lock.close()
+
+    def _write_the_rest(self) -> None:
+        """Wait for room on the disk rather than leave a run that nobody knows the end of."""
+        deadline = time.monotonic() + _LONGEST_WAIT_FOR_DISK_S
+        while (problem := self.journal.catch_up()) is not None:
+            if time.monotonic() > deadline:
+                logger.error("the end of run %s could not be written: %s", self.paths.id, problem)
+                return
+            time.sleep(1.0)
 
     def _take_lock(self) -> bool:
         # A viewer that looks whether the lock is free holds it for an instant.
@@ -125,7 +135,8 @@ class Supervisor:
         """Devices for the run, or None when it was paused or stopped while it waited (and its state says so)."""
         try:
             # In line since it was launched or resumed, however long its supervisor took to start.
-            wait = DeviceWait(self.spec, visible_devices(), self.journal.standing.since)
+            standing = self.journal.standing
+            wait = DeviceWait(self.spec, visible_devices(), standing.since, standing.priority)
         except JtrainError as error:
             self._write("failed", reason=str(error))
             return None
@@ -140,6 +151,8 @@ class Supervisor:
                     self._write("waiting", reason=said)
                 if self._ended_at_rest():
                     return None
+                if self.journal.standing.priority is not None:
+                    wait.set_priority(self.journal.standing.priority)
                 time.sleep(_WAIT_TICK_S)
 
     def _idle(self, seconds: float) -> bool:
@@ -190,7 +203,7 @@ class Supervisor:
             exits = self._watch(attempt)
         finally:
             sampler.stop()
-            _end_orphans()
+            end_orphans()
         exit_ = explain(
             exits,
             _errors(attempt),
@@ -200,19 +213,24 @@ class Supervisor:
         )
         if exit_.step is None:
             exit_ = replace(exit_, step=attempt.last_step)
-        write_atomic(attempt.paths.exit, _to_json(exit_))
+        try:
+            write_atomic(attempt.paths.exit, _to_json(exit_))
+        except OSError as error:  # the journal has the sentence; only details are lost
+            logger.error("%s could not be written: %s", attempt.paths.exit, error)
         return exit_
 
     def _watch(self, attempt: Attempt) -> list[Any]:
         self._was_told_to_pause = False
         self._schedule_checkpoint()
         durable_at = time.monotonic() + _DURABLE_AFTER_S
+        self._folder_seen = time.monotonic()
         while True:
             exits = attempt.poll()
             if exits is not None:
                 return exits
             self._read_inbox()
             self._renew_lease()
+            self._look_at_disk()
             if time.monotonic() >= durable_at:
                 durable_at = float("inf")
                 self.store.make_durable(self.paths.id)
@@ -223,6 +241,18 @@ class Supervisor:
             else:
                 self._ask_ranks(attempt)
             time.sleep(_TICK_S)
+
+    def _look_at_disk(self) -> None:
+        """A full disk is waited for; a run whose folder was deleted ends, since nobody could stop it any more."""
+        now = time.monotonic()
+        if now < self._disk_due:
+            return
+        self._disk_due = now + _LOOK_AT_DISK_S
+        self.journal.catch_up()
+        if self.paths.root.exists():
+            self._folder_seen = now
+        elif now - self._folder_seen > _LONGEST_WAIT_FOR_DISK_S:
+            self._wants_stop = self._wants_stop or f"the run's folder {self.paths.root} is gone"
 
     def _renew_lease(self) -> None:
         """Keep services that clear old files away from the lock files of a long run."""
@@ -275,6 +305,14 @@ class Supervisor:
         elif command.name == "checkpoint":
             self._wants_checkpoint = True
         self._write("asked", command=command.name, by=command.by)
+        if command.name == "priority":
+            self._change_priority(command)
+
+    def _change_priority(self, command: Command) -> None:
+        """A place in the line is only of use while the run waits; a wish that makes no sense is only recorded."""
+        priority = command.data.get("priority")
+        if isinstance(priority, int) and not isinstance(priority, bool) and self.journal.state is State.QUEUED:
+            self._write("priority", priority=priority, reason=f"priority {priority}")
 
     def _catch_signals(self) -> None:
         """SIGTERM (a spot notice, a shutdown) pauses the run; a terminal's signals are not for this process."""
@@ -309,23 +347,6 @@ def _errors(attempt: Attempt) -> dict[int, dict[str, Any]]:
         if isinstance(record, dict):
             found[rank] = record
     return found
-
-
-def _adopt_orphans() -> None:
-    """Become the parent of what dead ranks leave behind (Linux), so that `_end_orphans` finds it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _end_orphans() -> None:
-    """Kill and reap everything that the ranks started and left (DataLoader workers, subprocesses)."""
-    left = psutil.Process().children(recursive=True)
-    for process in left:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(left, timeout=3)
 
 
 def main(root: str) -> None:

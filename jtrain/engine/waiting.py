@@ -71,6 +71,13 @@ class DeviceQueue:
         if self._usage:
             self._usage.close()
 
+    def set_priority(self, priority: int) -> None:
+        """Go to another place in the line; the next `try_start` puts down the new ticket."""
+        if priority != self._priority:
+            self._priority = priority
+            self._booth.take_back()
+            self._due = 0.0
+
     def try_start(self) -> Lease | None:
         """The run's devices when it may start now, else None, and `sentence` says for what it waits.
 
@@ -138,10 +145,12 @@ class DeviceQueue:
 class DeviceWait(DeviceQueue):
     """The place in line of the run `spec`, which may use the GPUs `visible` and waits since `since`.
 
+    `priority` replaces the one in the spec.
+
     Raises DeviceError or OptionError for devices that this machine can't give, LaunchError without a machine's folder.
     """
 
-    def __init__(self, spec: RunSpec, visible: Sequence[Device], since: float) -> None:
+    def __init__(self, spec: RunSpec, visible: Sequence[Device], since: float, priority: int | None = None) -> None:
         options = spec.options
         slots = cpu_slots()
         want = ask(options.gpus, options.nproc, visible, slots)
@@ -151,7 +160,7 @@ class DeviceWait(DeviceQueue):
             want,
             [*visible, *slots],
             is_shared=options.share_devices,
-            priority=options.priority,
+            priority=options.priority if priority is None else priority,
             since=since,
         )
 

@@ -37,8 +37,10 @@ from jtrain.engine.supervisor import main
 os.environ.clear()
 os.environ.update(given)
 main(sys.argv[2])
+os._exit(0)
 """
-"""A supervisor of its own. As in a zygote, OpenBLAS must start no threads in it; its ranks get the user's setting."""
+"""A supervisor of its own. As in a zygote, OpenBLAS must start no threads in it; its ranks get the user's setting.
+It leaves at once, since taking all that torch has loaded apart would keep a processor busy for a second."""
 
 
 def start(root: Path, extra_environment: Mapping[str, str] | None = None) -> None:

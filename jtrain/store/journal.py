@@ -35,25 +35,50 @@ def read_standing(path: Path) -> Standing:
 
 
 class Journal:
-    """The journal, for its one writer."""
+    """The journal, for its one writer.
 
-    def __init__(self, path: Path) -> None:
+    A patient one keeps what a full disk or a vanished folder doesn't take, and writes it as soon as it can.
+    """
+
+    def __init__(self, path: Path, *, is_patient: bool = False) -> None:
         self.path = path
         self.standing = read_standing(path)
+        self._is_patient = is_patient
+        self._unwritten: list[tuple[dict[str, Any], bool]] = []
 
     def write(self, kind: str, *, owner_lost: bool = False, **data: Any) -> Event:
         """Append a fact and return it; one that ends in a state of rest is on the disk then.
 
-        Raises ValueError for a move that can't be.
+        Raises ValueError for a move that can't be, OSError when it isn't patient and can't write.
         """
         event = Event(self.standing.last_event + 1, time.time(), kind, data)
         before = self.standing.state if self.standing.last_event else None
         if event.state is not None and not may_move(before, event.state, owner_lost=owner_lost):
             raise ValueError(f"a run can't go from {before} to {event.state}")
         is_rest = event.state is not None and event.state not in ALIVE
-        append_line(self.path, {"n": event.number, "t": event.time, "event": kind, **data}, sync=is_rest)
+        self._unwritten.append(({"n": event.number, "t": event.time, "event": kind, **data}, is_rest))
+        try:
+            self._write_all()
+        except OSError:
+            if not self._is_patient:
+                self._unwritten.clear()
+                raise
         self.standing = advance(self.standing, event)
         return event
+
+    def catch_up(self) -> OSError | None:
+        """Write what couldn't be written before; the reason when that still can't be done."""
+        try:
+            self._write_all()
+        except OSError as error:
+            return error
+        return None
+
+    def _write_all(self) -> None:
+        while self._unwritten:
+            record, is_synced = self._unwritten[0]
+            append_line(self.path, record, sync=is_synced)
+            del self._unwritten[0]
 
     @property
     def state(self) -> State:

@@ -31,6 +31,7 @@ from jtrain.store.ranks import RankTable
 from jtrain.worker.course import Paused
 from jtrain.worker.failure import Frames, describe, exit_record, write_record
 from jtrain.worker.handle import WorkerRun
+from jtrain.worker.output import redirect_output
 from jtrain.worker.packages import look_for_packages_once
 from jtrain.worker.randomness import seed_all
 from jtrain.worker.tracker import install_tracker
@@ -46,7 +47,7 @@ def run_rank(context: WorkerContext) -> None:
     attempt = paths.attempt(context.attempt)
     _die_with_supervisor()
     _reset_process()
-    _redirect_output(attempt.log(context.rank))
+    redirect_output(attempt.log(context.rank))
     table = RankTable.open(attempt.ranks)
     row = table.row(context.rank)
     row.pid = os.getpid()
@@ -178,20 +179,6 @@ def _reset_process() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     atexit._clear()
-
-
-def _redirect_output(log: Path) -> None:
-    """Everything written to standard output or error, by Python or not, goes to the rank's log."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for source, number in ((nothing, 0), (target, 1), (target, 2)):
-        os.dup2(source, number)
-    os.close(nothing)
-    os.close(target)
-    options: Any = {"buffering": 1, "encoding": "utf-8", "errors": "backslashreplace", "closefd": False}
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - lives as long as the process
-    sys.stdout = sys.__stdout__ = open(1, "w", **options)  # type: ignore[misc]  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(2, "w", **options)  # type: ignore[misc]  # noqa: SIM115
 
 
 def _prepare_process(spec: RunSpec) -> None:
