@@ -67,7 +67,8 @@ class MachineReader:
             self._sampler.sample()
             time.sleep(_SETTLE_S)
         sample = self._sampler.sample()
-        devices = self._sampler.devices()
+        # A device that was lost is listed last; its tile shall stay where it is.
+        devices = sorted(self._sampler.devices(), key=_place)
         uses = find_foreign_use(sample)
         owners = _Owners(root)
         rows = [owners.row(device, sample.device(device.uuid), uses.get(device.uuid, "")) for device in devices]
@@ -77,6 +78,10 @@ class MachineReader:
             "devices": rows,
             "explanation": self._sampler.source_report(),
         }
+
+
+def _place(device: Device) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in device.index.split(":")]
 
 
 class _Owners:
@@ -176,7 +181,7 @@ def machine_text(state: MachineState, chosen: list[str]) -> str:
             )
         )
     gone = [f"[x] {uuid}: chosen, but not here" for uuid in chosen if uuid not in uuids_of(state)]
-    lines = [table(rows)] if state["devices"] else [NO_GPU, *state["explanation"]]
+    lines = [table(rows)] if state["devices"] else [NO_GPU, *reasons_for_none(state)]
     return "\n".join([*lines, *gone, host_text(state["host"])])
 
 
@@ -186,7 +191,12 @@ def shown_name(device: DeviceRow) -> str:
     return f"{name} (simulated)" if device["is_simulated"] and "simulated" not in name.lower() else name
 
 
-NO_GPU = "No GPU can be seen here: training uses the CPU."
+NO_GPU = "No GPU can be seen on this machine, so runs use the CPU."
+
+
+def reasons_for_none(state: MachineState) -> list[str]:
+    """Why no GPU can be seen, in sentences."""
+    return [sentence for sentence in state["explanation"] if not sentence.startswith("No GPU can be seen")]
 
 
 def host_text(host: HostRow) -> str:

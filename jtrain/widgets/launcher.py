@@ -43,6 +43,8 @@ class Launcher(Showing, ipywidgets.VBox):
     Raises OptionError.
     """
 
+    _parts: tuple[ipywidgets.Widget, ...] = ()
+
     def __init__(self, fn: Callable[..., Any] | None = None, /, *args: Any, **kwargs: Any) -> None:
         given = kwargs.pop("options", {})
         given_options = given if isinstance(given, RunOptions) else make_options(**given)
@@ -55,6 +57,7 @@ class Launcher(Showing, ipywidgets.VBox):
         self.run: Run | None = None
         self._values = values_of(self._given)
         self.picker = GPUPicker()
+        self._parts = (self.picker,)
         self._form = LaunchForm(
             self._title(),
             self._given,
@@ -63,7 +66,8 @@ class Launcher(Showing, ipywidgets.VBox):
             on_launch=self._launch_for_view,
         )
         self._monitor: Monitor | None = None
-        super().__init__(children=(self.picker, self._form))
+        self._parts = (self.picker, self._form)
+        super().__init__(children=self._parts)
         self.picker.observe(self._take_choice, "chosen")
         self._change(self._values)
 
@@ -99,9 +103,8 @@ class Launcher(Showing, ipywidgets.VBox):
 
     def close(self) -> None:
         """Take it away from all front ends and end its threads. A run that was launched goes on."""
-        for child in (self.picker, self._form, self._monitor):
-            if child is not None:
-                child.close()
+        for child in self._parts:
+            child.close()
         super().close()
 
     def _title(self) -> str:
@@ -147,7 +150,8 @@ class Launcher(Showing, ipywidgets.VBox):
 
     def _show_run(self, run: Run) -> None:
         old, self._monitor = self._monitor, Monitor(run)
-        self.children = (self.picker, self._form, self._monitor)
+        self._parts = (self.picker, self._form, self._monitor)
+        self.children = self._parts
         if old is not None:
             old.close()
 

@@ -47,6 +47,8 @@ class Monitor(Showing, anywidget.AnyWidget):
     shown = traitlets.Dict().tag(sync=True)
     wants_views = traitlets.Bool(True).tag(sync=True)
 
+    _pulse: Pulse | None = None  # ipywidgets closes also what was never made whole
+
     def __init__(self, run: Run | str = "") -> None:
         self.run = run if isinstance(run, Run) else find_run(run)
         self._reader = SnapshotReader(self.run)
@@ -55,6 +57,7 @@ class Monitor(Showing, anywidget.AnyWidget):
         self._note = ""
         self._noted_state = ""
         self._seen_events = -1
+        self._was_still = False
         self._places: list[Any] = []
         self._tick_lock = threading.Lock()
         self._pulse = Pulse("jtrain-monitor", self._tick)
@@ -67,7 +70,8 @@ class Monitor(Showing, anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take it away from all front ends and end its thread. The run goes on."""
-        self._pulse.close()
+        if self._pulse is not None:
+            self._pulse.close()
         super().close()
 
     def _shown_at(self, handle: Any) -> None:
@@ -78,12 +82,13 @@ class Monitor(Showing, anywidget.AnyWidget):
     def _tick(self) -> float:
         with self._tick_lock:
             try:
-                return self._look()
+                if self.run.paths.spec.exists():
+                    return self._look()
+                note = f"Run {self.run.id} was deleted."
             except (JtrainError, OSError) as error:
-                gone = not self.run.paths.spec.exists()
-                note = f"run {self.run.id} was deleted" if gone else f"the run can't be read: {error}"
-                self.shown = {**self.shown, "note": note, "is_still": True, "can_resume": False}
-                return STILL_TICK_S
+                note = f"The run can't be read: {error}"
+            self.shown = {**self.shown, "note": note, "is_still": True, "can_resume": False}
+            return STILL_TICK_S
 
     def _look(self) -> float:
         standing = self.run.standing
@@ -100,13 +105,15 @@ class Monitor(Showing, anywidget.AnyWidget):
         """What `live.js` draws: the cell's view, and what is different in one that stays."""
         is_still = self.run.is_at_rest
         snapshot = self._reader.read(is_last=is_still)
-        self._recent.extend(clip(line, SHOWN_COLUMNS) for line in self._feed.read())
-        partial = [clip(self._feed.partial.splitlines()[-1], SHOWN_COLUMNS)] if self._feed.partial else []
+        self._recent.extend(clip(line, SHOWN_COLUMNS) for line in self._new_lines(is_still))
+        unfinished = "" if is_still else self._feed.partial
+        partial = [clip(unfinished.splitlines()[-1], SHOWN_COLUMNS)] if unfinished else []
         if snapshot.state != self._noted_state:
             self._note, self._noted_state = "", snapshot.state
         note = self._note or self._why(snapshot)
         shown = to_widget(snapshot, [*self._recent, *partial], note)
         if is_still:
+            shown["devices"], shown["elapsed"] = [], ""
             shown["facts"] = [
                 f"{label} {value}"
                 for label, value in summary_rows(snapshot)
@@ -114,6 +121,11 @@ class Monitor(Showing, anywidget.AnyWidget):
             ]
         can_resume = is_still and snapshot.state in ("paused", "stopped", "failed", "interrupted")
         return {**shown, "is_still": is_still, "can_resume": can_resume}
+
+    def _new_lines(self, is_still: bool) -> list[str]:
+        """Output that has come; at rest also what was held back until it was clear whether it belongs to an error."""
+        was_still, self._was_still = self._was_still, is_still
+        return self._feed.finish() if is_still and not was_still else self._feed.read()
 
     def _why(self, snapshot: Snapshot) -> str:
         """Why the run failed; else the last thing it had to say."""
@@ -136,7 +148,7 @@ class Monitor(Showing, anywidget.AnyWidget):
         if not isinstance(content, dict):
             return
         view, command = content.get("view"), content.get("command")
-        if isinstance(view, str):
+        if isinstance(view, str) and self._pulse is not None:
             self._pulse.hear(view[:64], is_present=content.get("present") is True)
         elif command in COMMANDS:
             # A resume waits for the new supervisor's first word, and nobody shall wait for that here.
@@ -148,7 +160,8 @@ class Monitor(Showing, anywidget.AnyWidget):
             {"pause": self.run.pause, "resume": self.run.resume, "stop": self.run.stop}[command]()
         except (JtrainError, OSError) as error:
             self._note = str(error)
-        self._pulse.wake()
+        if self._pulse is not None:
+            self._pulse.wake()
 
 
 def still_bundle(run: Run, snapshot: Snapshot) -> dict[str, str]:

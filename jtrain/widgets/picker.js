@@ -94,8 +94,10 @@ function fillTile({ tile, parts }, shown) {
 
 /** Arrow keys go from tile to tile, as in a grid. */
 function moveFocus(event, grid) {
+  // The notebook has its own use for these keys.
+  if (event.key === "Enter" || event.key === " ") event.stopPropagation();
   const tiles = [...grid.children];
-  const at = tiles.indexOf(document.activeElement ?? null) >= 0 ? tiles.indexOf(document.activeElement) : tiles.indexOf(event.target);
+  const at = tiles.indexOf(event.target);
   const columns = tiles.filter(tile => tile.offsetTop === tiles[0].offsetTop).length;
   const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
   const next = event.key === "Home" ? 0 : event.key === "End" ? tiles.length - 1 : step === undefined ? -1 : at + step;
@@ -116,13 +118,17 @@ export default {
     const root = element("div", "jtrain-box jtrain-picker", { role: "group", "aria-label": "Choose devices" });
     const grid = element("div", "jtrain-tiles");
     const empty = element("div", "jtrain-empty");
+    const why = element("details", "jtrain-why");
+    const whyText = element("div", "jtrain-why-text");
+    why.append(element("summary", ""), whyText);
+    setText(why.firstChild, "Why?");
     const host = element("div", "jtrain-host", { role: "group", "aria-label": "CPU and memory" });
     const line = element("div", "jtrain-choice", { role: "status", "aria-live": "polite" });
     const silent = element("div", "jtrain-silent", { role: "status" });
     const problem = element("div", "jtrain-problem", { role: "alert" });
     setText(silent, "The kernel doesn't answer: these readings are old.");
     silent.hidden = true;
-    root.append(grid, empty, host, line, problem, silent);
+    root.append(grid, empty, why, host, line, problem, silent);
     const made = [];
     const draw = () => {
       const shown = model.get("shown");
@@ -134,7 +140,9 @@ export default {
       while (made.length > tiles.length) made.pop().tile.remove();
       tiles.forEach((tile, index) => fillTile(made[index], tile));
       grid.hidden = tiles.length === 0;
-      setText(empty, shown.no_gpu ? [shown.no_gpu, ...shown.explanation].join("\n") : tiles.length ? "" : "Reading the devices …");
+      setText(empty, shown.no_gpu || (tiles.length ? "" : "Reading the devices …"));
+      setText(whyText, (shown.explanation ?? []).join("\n"));
+      why.hidden = whyText.textContent === "";
       empty.hidden = empty.textContent === "";
       const meters = shown.host ?? [];
       while (host.children.length < meters.length) host.append(makeMeter());

@@ -7,7 +7,7 @@ from typing import Any
 
 from jtrain.domain.messages import DeviceRow, HostRow, MachineState
 from jtrain.domain.wording import clip
-from jtrain.view.machine import NO_GPU, figure, shown_name, uuids_of
+from jtrain.view.machine import NO_GPU, figure, reasons_for_none, shown_name, uuids_of
 
 _GONE = "it was chosen, but this machine has no such device now"
 _HIDDEN = "CUDA_VISIBLE_DEVICES keeps it from this kernel"
@@ -23,7 +23,7 @@ def to_picker(state: MachineState, chosen: Sequence[str], hidden: Collection[str
         "tiles": tiles,
         "host": _host(state["host"]),
         "no_gpu": "" if state["devices"] else NO_GPU,
-        "explanation": [] if state["devices"] else state["explanation"],
+        "explanation": [] if state["devices"] else reasons_for_none(state),
         "is_simulated": any(device["is_simulated"] for device in state["devices"]),
         "problem": problem,
     }

@@ -113,7 +113,7 @@ def test_a_kernel_that_is_gone_is_told(four_gpus: None, lab: Lab, page: Page) ->
 @pytest.mark.parametrize("theme", THEMES)
 def test_without_a_gpu_the_picker_says_so_and_shows_the_cpu(lab: Lab, page: Page, theme: str) -> None:
     open_and_run(lab, page, "import jtrain\njtrain.GPUPicker()", theme=theme)
-    expect(page.locator(".jtrain-empty")).to_contain_text("training uses the CPU", timeout=30_000)
+    expect(page.locator(".jtrain-empty")).to_contain_text("runs use the CPU", timeout=30_000)
     expect(page.locator(".jtrain-host")).to_contain_text("RAM")
     keep(page, f"picker-none-{theme.split()[-1].lower()}")
 

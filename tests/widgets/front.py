@@ -1,0 +1,94 @@
+"""A front end played by messages: it knows the widgets of a kernel, shows them and clicks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import Empty
+from typing import Any
+
+from tests.doors.kernels import Notebook, Outputs
+
+
+class FrontEnd:
+    """Keeps the state of every widget that the kernel opens, and what the outputs became."""
+
+    def __init__(self, notebook: Notebook, *, answers: bool = True) -> None:
+        self._client = notebook.client
+        self._answers = answers
+        self._subshell = self._make_subshell()
+        self.states: dict[str, dict[str, Any]] = {}
+        self.kinds: list[str] = []
+        self.bundles: list[dict[str, Any]] = []
+        self.closed: set[str] = set()
+        self.on_change: Callable[[str, dict[str, Any]], None] = lambda comm_id, changed: None
+
+    def run(self, cell: str) -> Outputs:
+        """Run a cell to its end."""
+        outputs = Outputs()
+
+        def hear(message: dict[str, Any]) -> None:
+            outputs.add(message)
+            self._hear(message)
+
+        reply = self._client.execute_interactive(cell, timeout=90, output_hook=hear, allow_stdin=False)
+        outputs.status = reply["content"]["status"]
+        assert outputs.status == "ok", outputs.traceback
+        return outputs
+
+    def hear_until(self, is_true: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        """Take messages until something is so."""
+        deadline = time.monotonic() + timeout_s
+        while not is_true():
+            assert time.monotonic() < deadline, f"it didn't come: {self.states}"
+            try:
+                self._hear(self._client.get_iopub_msg(timeout=0.2))
+            except Empty:
+                continue
+
+    def find(self, kind: str) -> str:
+        """The newest widget of a Python class called `kind`."""
+        found = [comm_id for comm_id, state in self.states.items() if state.get("_anywidget_id", "").endswith(kind)]
+        assert found, f"no {kind} was opened"
+        return found[-1]
+
+    def send(self, comm_id: str, content: dict[str, Any]) -> None:
+        """What a view sends with `model.send`."""
+        data = {"comm_id": comm_id, "data": {"method": "custom", "content": content}}
+        message = self._client.session.msg("comm_msg", data)
+        message["header"]["subshell_id"] = self._subshell
+        self._client.shell_channel.send(message)
+
+    def look(self, comm_id: str, *, present: bool = True) -> None:
+        """A view opens, or goes."""
+        self.send(comm_id, {"view": "view-1", "present": present})
+
+    def _make_subshell(self) -> str:
+        request = self._client.session.msg("create_subshell_request", {})
+        self._client.control_channel.send(request)
+        while True:
+            reply = self._client.get_control_msg(timeout=30)
+            if reply["parent_header"]["msg_id"] == request["header"]["msg_id"]:
+                return str(reply["content"]["subshell_id"])
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        kind, content = message["msg_type"], message["content"]
+        self.kinds.append(kind)
+        if kind == "comm_open":
+            self._opened(content)
+        elif kind == "comm_msg" and content["data"].get("method") == "update":
+            self.states.setdefault(content["comm_id"], {}).update(content["data"]["state"])
+            self.on_change(content["comm_id"], content["data"]["state"])
+        elif kind == "comm_close":
+            self.closed.add(content["comm_id"])
+        elif kind in ("display_data", "update_display_data"):
+            self.bundles.append(content["data"])
+
+    def _opened(self, content: dict[str, Any]) -> None:
+        state = content["data"]["state"]
+        if state.get("_anywidget_id") == "jtrain.probe":
+            if self._answers:
+                self.send(content["comm_id"], {"alive": True})
+            return
+        self.states[content["comm_id"]] = state
+        self.on_change(content["comm_id"], state)
