@@ -144,7 +144,10 @@ export class ChartPart {
     const source = this.chart.lines[0]?.source;
     if (source instanceof MetricSource) {
       const { summary } = source.series;
+      const [from, to] = this._session.viewport.shown ?? [];
       plot.dataset.points = String(summary.total);
+      plot.dataset.from = String(from);
+      plot.dataset.to = String(to);
       plot.dispatchEvent(
         new CustomEvent('jtrain-drawn', { bubbles: true, detail: summary })
       );
