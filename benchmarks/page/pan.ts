@@ -1,9 +1,9 @@
 /** The page of benchmarks/pan.py: a million points, moved in every frame, drawn by jtrain's chart and by uPlot alone. */
-import uPlot from 'uplot';
-import { MetricSeries } from '../../extension/src/model/series';
-import { MetricSource } from '../../extension/src/model/sources';
-import { Viewport } from '../../extension/src/model/viewport';
-import { Chart } from '../../extension/src/view/chart/chart';
+import uPlot from "uplot";
+import { MetricSeries } from "../../extension/src/model/series";
+import { MetricSource } from "../../extension/src/model/sources";
+import { Viewport } from "../../extension/src/model/viewport";
+import { Chart } from "../../extension/src/view/chart/chart";
 
 interface IFrames {
   /** Milliseconds from each frame to the next. */
@@ -15,8 +15,8 @@ interface IFrames {
 
 let spent = 0;
 const ask = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = callback =>
-  ask(now => {
+window.requestAnimationFrame = (callback) =>
+  ask((now) => {
     const start = performance.now();
     callback(now);
     spent += performance.now() - start;
@@ -27,11 +27,11 @@ async function frames(count: number, move: (frame: number) => void) {
   const measured: IFrames = { gaps: [], work: [] };
   let last = 0;
   for (let frame = 0; frame <= count; frame++) {
-    const now = await new Promise<number>(resolve =>
-      requestAnimationFrame(at => {
+    const now = await new Promise<number>((resolve) =>
+      requestAnimationFrame((at) => {
         move(frame);
         resolve(at);
-      })
+      }),
     );
     if (frame > 0) {
       measured.gaps.push(now - last);
@@ -44,8 +44,8 @@ async function frames(count: number, move: (frame: number) => void) {
 }
 
 function host(): HTMLElement {
-  const element = document.createElement('div');
-  element.style.cssText = 'width: 800px; height: 300px';
+  const element = document.createElement("div");
+  element.style.cssText = "width: 800px; height: 300px";
   document.body.replaceChildren(element);
   return element;
 }
@@ -54,7 +54,7 @@ function host(): HTMLElement {
 function values(count: number): Float64Array {
   return Float64Array.from(
     { length: count },
-    (_, index) => 2 * Math.exp((-3 * index) / count) + 0.3 * Math.random()
+    (_, index) => 2 * Math.exp((-3 * index) / count) + 0.3 * Math.random(),
   );
 }
 
@@ -64,26 +64,26 @@ function place(frame: number, count: number, room: number): number {
 }
 
 async function panJtrain(points: number, part: number, count: number) {
-  const series = new MetricSeries('loss');
+  const series = new MetricSeries("loss");
   const steps = Float64Array.from({ length: points }, (_, index) => index);
   series.append(steps, steps, values(points));
-  const viewport = new Viewport(() => series.extent('step'));
-  const chart = new Chart(host(), { viewport, syncKey: 'pan', height: 300 });
+  const viewport = new Viewport(() => series.extent("step"));
+  const chart = new Chart(host(), { viewport, syncKey: "pan", height: 300 });
   chart.setLines([
     {
-      key: 'loss',
-      label: 'loss',
+      key: "loss",
+      label: "loss",
       source: new MetricSource(series, 0),
       colour: 0,
-      isShown: true
-    }
+      isShown: true,
+    },
   ]);
   const width = points * part;
   let drawn = 0;
   chart.drawn.connect(() => drawn++);
   await frames(10, () => viewport.zoom(0, width));
   const before = drawn;
-  const measured = await frames(count, frame => {
+  const measured = await frames(count, (frame) => {
     const at = place(frame, count, points - width - 1);
     viewport.zoom(at, at + width);
   });
@@ -100,17 +100,17 @@ async function panPlain(points: number, part: number, count: number) {
       width: 800,
       height: 300,
       scales: { x: { time: false } },
-      series: [{}, { stroke: 'blue' }]
+      series: [{}, { stroke: "blue" }],
     },
     data,
-    host()
+    host(),
   );
   const width = points * part;
-  const measured = await frames(count, frame => {
+  const measured = await frames(count, (frame) => {
     const at = place(frame, count, points - width - 1);
     plot.batch(() => {
       plot.setData(data, false);
-      plot.setScale('x', { min: at, max: at + width });
+      plot.setScale("x", { min: at, max: at + width });
     });
   });
   plot.destroy();

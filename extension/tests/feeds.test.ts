@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { assert, test } from 'vitest';
 import { LogFeed } from '../src/view/run/data/logfeed';
 import { Points } from '../src/view/run/data/points';
 import { Readings } from '../src/view/run/data/readings';
@@ -69,7 +68,7 @@ test('points follow on the fetched ones', async () => {
   points.apply(message(server.row(10, 12)));
   assert.deepEqual(valuesOf(points), upTo(12));
   assert.deepEqual(points.cursors, { loss: at(12) });
-  assert.equal(server.numAsked, 1);
+  assert.strictEqual(server.numAsked, 1);
 });
 
 test('points that come twice or overlap after a reconnect are there once', async () => {
@@ -77,7 +76,7 @@ test('points that come twice or overlap after a reconnect are there once', async
   points.apply(message(server.row(10, 15), server.row(10, 15)));
   points.apply(message(server.row(12, 18), server.row(0, 5)));
   assert.deepEqual(valuesOf(points), upTo(18));
-  assert.equal(server.numAsked, 1);
+  assert.strictEqual(server.numAsked, 1);
 });
 
 test('a gap makes the series be fetched again', async () => {
@@ -86,7 +85,7 @@ test('a gap makes the series be fetched again', async () => {
   points.apply(message(server.row(20, 25)));
   await settle();
   assert.deepEqual(valuesOf(points), upTo(30));
-  assert.equal(server.numAsked, 2);
+  assert.strictEqual(server.numAsked, 2);
 });
 
 test('points that come while a series is fetched are neither lost nor doubled', async () => {
@@ -117,15 +116,15 @@ test('a metric is fetched once, however many charts want it', async () => {
   const [server, points] = await opened();
   points.want(['loss']);
   points.want(['loss']);
-  assert.equal(server.numAsked, 1);
+  assert.strictEqual(server.numAsked, 1);
 });
 
 test('a thinned out row is taken whole and makes the series not whole', async () => {
   const [server, points] = await opened();
   const row = { ...server.row(10, 12), cursor: at(5000) };
   points.apply(message(row));
-  assert.equal(points.series.get('loss')?.isWhole, false);
-  assert.equal(points.series.get('loss')?.summary.total, 5000);
+  assert.strictEqual(points.series.get('loss')?.isWhole, false);
+  assert.strictEqual(points.series.get('loss')?.summary.total, 5000);
 });
 
 test('a failed request is said and can be tried again', async () => {
@@ -133,16 +132,18 @@ test('a failed request is said and can be tried again', async () => {
   const points = new Points(
     {
       metrics: (...args) =>
-        server.numAsked++ ? server.metrics(...args) : Promise.reject(Error('no'))
+        server.numAsked++
+          ? server.metrics(...args)
+          : Promise.reject(Error('no'))
     },
     'r'
   );
   points.want(['loss']);
   await settle();
-  assert.equal(points.problem, 'no');
+  assert.strictEqual(points.problem, 'no');
   points.want(['loss']);
   await settle();
-  assert.equal(points.problem, '');
+  assert.strictEqual(points.problem, '');
   assert.deepEqual(valuesOf(points), upTo(10));
 });
 
@@ -186,7 +187,7 @@ async function openedLog(): Promise<[LogFeed, () => string, () => number]> {
 test('a log goes on where it was fetched', async () => {
   const [feed, text] = await openedLog();
   feed.apply(logMessage('f\ng', 6, 9));
-  assert.equal(text(), 'abc|def|g');
+  assert.strictEqual(text(), 'abc|def|g');
   assert.deepEqual(feed.cursors, { '0': at(9) });
 });
 
@@ -195,16 +196,16 @@ test('text of a log that comes twice or overlaps is there once, by bytes', async
   feed.apply(logMessage('eé', 5, 8));
   feed.apply(logMessage('eé', 5, 8));
   feed.apply(logMessage('é!', 6, 9));
-  assert.equal(text(), 'abc|deé!');
-  assert.equal(numAsked(), 1);
+  assert.strictEqual(text(), 'abc|deé!');
+  assert.strictEqual(numAsked(), 1);
 });
 
 test('a gap in a log makes it be fetched again', async () => {
   const [feed, text, numAsked] = await openedLog();
   feed.apply(logMessage('zzz', 50, 53));
   await settle();
-  assert.equal(numAsked(), 2);
-  assert.equal(text(), 'abc|de');
+  assert.strictEqual(numAsked(), 2);
+  assert.strictEqual(text(), 'abc|de');
 });
 
 test('readings that are known already are not added again', () => {
@@ -222,8 +223,11 @@ test('readings that are known already are not added again', () => {
   readings.apply(samples([1, 2], [10, null]));
   readings.apply(samples([2, 3], [20, 30]));
   const device = readings.devices.get('g');
-  assert.deepEqual([...(device?.load.times.data.subarray(0, 3) ?? [])], [1, 2, 3]);
-  assert.equal(device?.load.length, 3);
+  assert.deepEqual(
+    [...(device?.load.times.data.subarray(0, 3) ?? [])],
+    [1, 2, 3]
+  );
+  assert.strictEqual(device?.load.length, 3);
   assert.ok(isNaN(device?.load.values.at(1) ?? 0));
-  assert.equal(device?.memoryTotal, 100);
+  assert.strictEqual(device?.memoryTotal, 100);
 });

@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { assert, test } from 'vitest';
 import { PLAIN, parseAnsi } from '../src/model/ansi';
 import { LogBuffer } from '../src/model/logs';
 
@@ -34,13 +33,13 @@ test('colours become spans, and go on over the end of a line', () => {
 test('all kinds of colours are known', () => {
   const colour = (codes: string) =>
     parseAnsi(`\x1b[${codes}mx`, PLAIN)[0][0].style;
-  assert.equal(colour('38;5;196').colour, 'rgb(255, 0, 0)');
-  assert.equal(colour('38;5;244').colour, 'rgb(128, 128, 128)');
-  assert.equal(colour('38;2;1;2;999').colour, 'rgb(1, 2, 255)');
-  assert.equal(colour('1;97;44').colour, 15);
-  assert.equal(colour('1;97;44').background, 4);
+  assert.strictEqual(colour('38;5;196').colour, 'rgb(255, 0, 0)');
+  assert.strictEqual(colour('38;5;244').colour, 'rgb(128, 128, 128)');
+  assert.strictEqual(colour('38;2;1;2;999').colour, 'rgb(1, 2, 255)');
+  assert.strictEqual(colour('1;97;44').colour, 15);
+  assert.strictEqual(colour('1;97;44').background, 4);
   assert.ok(colour('1;97;44').isBold);
-  assert.equal(colour('38;5').colour, null);
+  assert.strictEqual(colour('38;5').colour, null);
 });
 
 test('a carriage return begins the line anew, also between two pieces', () => {
@@ -79,13 +78,13 @@ test('a log stays bounded in lines and in the length of a line', () => {
     log.append(`line ${index}\n`);
   }
   assert.ok(log.numLines <= 125);
-  assert.equal(log.text(log.numLines - 1), 'line 999');
-  assert.equal(log.dropped + log.numLines, 1000);
+  assert.strictEqual(log.text(log.numLines - 1), 'line 999');
+  assert.strictEqual(log.dropped + log.numLines, 1000);
   const long = new LogBuffer();
   for (let index = 0; index < 100; index++) {
     long.append('x'.repeat(100_000));
   }
-  assert.equal(long.numLines, 1);
+  assert.strictEqual(long.numLines, 1);
   assert.ok(long.text(0).length < 5000);
   assert.match(long.text(0), /\+9996000$/);
 });

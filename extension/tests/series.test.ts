@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { assert, test } from 'vitest';
 import { IDrawn, align, decimate } from '../src/model/decimation';
 import { GrowingArray, lowerBound } from '../src/model/growing';
 import { Pyramid } from '../src/model/pyramid';
@@ -41,11 +40,11 @@ test('the pyramid finds the extremes of every stretch', () => {
   pyramid.update();
   for (const place of noise(200, 5)) {
     const from = Math.floor(place * 2900);
-    const to = Math.min(3000, from + 1 + Math.floor(place * 1e6) % 1500);
+    const to = Math.min(3000, from + 1 + (Math.floor(place * 1e6) % 1500));
     pyramid.search(from, to);
     const finite = values.slice(from, to).filter(value => isFinite(value));
-    assert.equal(values[pyramid.lowest], Math.min(...finite));
-    assert.equal(values[pyramid.highest], Math.max(...finite));
+    assert.strictEqual(values[pyramid.lowest], Math.min(...finite));
+    assert.strictEqual(values[pyramid.highest], Math.max(...finite));
   }
 });
 
@@ -100,9 +99,11 @@ test('decimation keeps the extremes and stays near two points a column', () => {
   values[12_345] = -9;
   const drawn = decimate(seriesOf(values).curve('step'), 0, 99_999, 500);
   assert.ok(drawn.x.length <= 1010, `${drawn.x.length} points`);
-  assert.equal(Math.max(...(drawn.y as number[])), 9);
-  assert.equal(Math.min(...(drawn.y as number[])), -9);
-  const ascending = drawn.x.every((x, index) => !index || x >= drawn.x[index - 1]);
+  assert.strictEqual(Math.max(...(drawn.y as number[])), 9);
+  assert.strictEqual(Math.min(...(drawn.y as number[])), -9);
+  const ascending = drawn.x.every(
+    (x, index) => !index || x >= drawn.x[index - 1]
+  );
   assert.ok(ascending);
 });
 
@@ -135,7 +136,7 @@ test('NaN interrupts the line and is marked, also in a crowd', () => {
       [70_000, -Infinity]
     ]
   );
-  assert.equal(many.y.filter(value => value === null).length, 2);
+  assert.strictEqual(many.y.filter(value => value === null).length, 2);
 });
 
 test('a series of nothing but NaN is drawn as marks', () => {
@@ -154,7 +155,7 @@ test('steps that go backwards or repeat are drawn in order', () => {
   const { x, y, length } = series.curve('step');
   assert.deepEqual([...x.subarray(0, length)], [0, 0, 1, 1, 2, 2]);
   assert.deepEqual([...y.subarray(0, length)], [0, 3, 1, 4, 2, 5]);
-  assert.equal(series.isMonotone, false);
+  assert.strictEqual(series.isMonotone, false);
 });
 
 test('the summary counts what came, also what the server left out', () => {
@@ -169,7 +170,7 @@ test('the summary counts what came, also what the server left out', () => {
     numNaN: 1,
     numInfinite: 1
   });
-  assert.equal(series.isWhole, false);
+  assert.strictEqual(series.isWhole, false);
 });
 
 test('a series that grows for days stays bounded and keeps its extremes', () => {
@@ -179,11 +180,11 @@ test('a series that grows for days stays bounded and keeps its extremes', () => 
   values[77] = NaN;
   values.forEach((value, index) => series.append([index], [index], [value]));
   assert.ok(series.length <= 10_000);
-  assert.equal(series.summary.total, 100_000);
-  assert.equal(series.summary.numNaN, 1);
+  assert.strictEqual(series.summary.total, 100_000);
+  assert.strictEqual(series.summary.numNaN, 1);
   const { y, length } = series.curve('step');
-  assert.equal(Math.max(...y.subarray(0, length)), 42);
-  assert.equal(series.isWhole, false);
+  assert.strictEqual(Math.max(...y.subarray(0, length)), 42);
+  assert.strictEqual(series.isWhole, false);
 });
 
 test('curves with different steps are put over one axis', () => {
@@ -197,6 +198,6 @@ test('curves with different steps are put over one axis', () => {
 });
 
 test('a lower bound is the first that is not smaller', () => {
-  assert.equal(lowerBound([1, 3, 3, 5], 3, 0, 4), 1);
-  assert.equal(lowerBound([1, 3, 3, 5], 6, 0, 4), 4);
+  assert.strictEqual(lowerBound([1, 3, 3, 5], 3, 0, 4), 1);
+  assert.strictEqual(lowerBound([1, 3, 3, 5], 6, 0, 4), 4);
 });

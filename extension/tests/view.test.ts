@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { assert, test } from 'vitest';
 import {
   formatBytes,
   formatCount,
@@ -21,21 +20,21 @@ function seriesOf(steps: number[], times: number[], values: number[]) {
 }
 
 test('values are written short and alike', () => {
-  assert.equal(formatValue(0.123456), '0.12346');
-  assert.equal(formatValue(5e-8), '5e−8');
-  assert.equal(formatValue(-1.23456e-7), '−1.235e−7');
-  assert.equal(formatValue(123.456), '123.46');
-  assert.equal(formatValue(0), '0');
-  assert.equal(formatValue(NaN), 'NaN');
-  assert.equal(formatValue(-Infinity), '−∞');
-  assert.equal(formatValue(3e10), '3e10');
-  assert.equal(formatShort(12_500), '12.5k');
-  assert.equal(formatShort(2_000_000), '2M');
-  assert.equal(formatCount(1234567), '1\u202f234\u202f567');
-  assert.equal(formatBytes(1.5 * 2 ** 30), '1.5 GiB');
-  assert.equal(formatDuration(59), '59 s');
-  assert.equal(formatDuration(3600 + 61), '1:01:01');
-  assert.equal(formatDuration(3 * 86400 + 3600 * 4), '3 d 04:00');
+  assert.strictEqual(formatValue(0.123456), '0.12346');
+  assert.strictEqual(formatValue(5e-8), '5e−8');
+  assert.strictEqual(formatValue(-1.23456e-7), '−1.235e−7');
+  assert.strictEqual(formatValue(123.456), '123.46');
+  assert.strictEqual(formatValue(0), '0');
+  assert.strictEqual(formatValue(NaN), 'NaN');
+  assert.strictEqual(formatValue(-Infinity), '−∞');
+  assert.strictEqual(formatValue(3e10), '3e10');
+  assert.strictEqual(formatShort(12_500), '12.5k');
+  assert.strictEqual(formatShort(2_000_000), '2M');
+  assert.strictEqual(formatCount(1234567), '1\u202f234\u202f567');
+  assert.strictEqual(formatBytes(1.5 * 2 ** 30), '1.5 GiB');
+  assert.strictEqual(formatDuration(59), '59 s');
+  assert.strictEqual(formatDuration(3600 + 61), '1:01:01');
+  assert.strictEqual(formatDuration(3 * 86400 + 3600 * 4), '3 d 04:00');
 });
 
 test('a zoom stays inside, a pan keeps the width, and all of it is no zoom', () => {
@@ -48,12 +47,12 @@ test('a zoom stays inside, a pan keeps the width, and all of it is no zoom', () 
   viewport.scale(2, 100);
   assert.deepEqual(viewport.state.range, [60, 100]);
   viewport.zoom(-5, 105);
-  assert.equal(viewport.state.range, null);
+  assert.strictEqual(viewport.state.range, null);
   viewport.zoom(20, 40);
   viewport.update({ axis: 'time' });
-  assert.equal(viewport.state.range, null);
+  assert.strictEqual(viewport.state.range, null);
   viewport.zoom(30, 30);
-  assert.equal(viewport.state.range, null);
+  assert.strictEqual(viewport.state.range, null);
 });
 
 test('a point-like range stays wide enough to be drawn', () => {
@@ -66,11 +65,15 @@ test('a point-like range stays wide enough to be drawn', () => {
 test('readings stand over steps where the run was at their time', () => {
   const metric = seriesOf([0, 100, 200], [1000, 1010, 1030], [1, 2, 3]);
   const clock = new StepClock(metric, 1000);
-  assert.equal(clock.stepAt(5), 50);
-  assert.equal(clock.stepAt(20), 150);
-  assert.equal(clock.secondsAt(150), 20);
+  assert.strictEqual(clock.stepAt(5), 50);
+  assert.strictEqual(clock.stepAt(20), 150);
+  assert.strictEqual(clock.secondsAt(150), 20);
   assert.ok(isNaN(clock.stepAt(31)));
-  const readings = seriesOf([0, 0, 0, 0], [999, 1005, 1020, 1040], [9, 5, 7, 8]);
+  const readings = seriesOf(
+    [0, 0, 0, 0],
+    [999, 1005, 1020, 1040],
+    [9, 5, 7, 8]
+  );
   const source = new ReadingSource(readings, 1000, () => clock);
   const drawn = source.draw('step', [0, 200], 500);
   assert.deepEqual(drawn.x, [50, 150]);
@@ -101,7 +104,10 @@ test('a detail stands in only where it has all that is shown', () => {
 
 test('ticks of a log axis are powers of ten, with 2 and 5 where there is room', () => {
   assert.deepEqual(logTicks(0.09, 2.5), [0.1, 0.2, 0.5, 1, 2]);
-  assert.deepEqual(logTicks(1e-8, 1e4), [1e-8, 1e-6, 0.0001, 0.01, 1, 100, 10000]);
+  assert.deepEqual(
+    logTicks(1e-8, 1e4),
+    [1e-8, 1e-6, 0.0001, 0.01, 1, 100, 10000]
+  );
   assert.deepEqual(logTicks(1.1, 1.4), [1.1, 1.4]);
 });
 
@@ -119,5 +125,5 @@ test('metrics are grouped by what stands before the first slash', () => {
 test('a CSV quotes names and is no formula', () => {
   const series = seriesOf([1], [2], [NaN]);
   const [, row] = toCsv('a"b,c', [{ run: '=1+1', series }]).split('\r\n');
-  assert.equal(row, `'=1+1,"a""b,c",1,2,NaN`);
+  assert.strictEqual(row, `'=1+1,"a""b,c",1,2,NaN`);
 });

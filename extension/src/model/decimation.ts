@@ -130,7 +130,7 @@ function summarise(
   const { x, marks, pyramid } = curve;
   let mark = lowerBound(marks.data, from, 0, marks.length);
   let size = 64;
-  for (let index = from; index < to; ) {
+  for (let index = from; index < to;) {
     const edge = (Math.floor((x[index] - offset) / width) + 1) * width;
     // Rounding must not stop the walk: a column holds at least the point that opens it.
     const next = lowerBoundNear(x, edge + offset, index + 1, to, 2 * size);

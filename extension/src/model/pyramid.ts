@@ -42,7 +42,7 @@ export class Pyramid {
   /** Find the extremes of the numbers `[from, to)`; the answer is in `lowest` and `highest`. */
   search(from: number, to: number): void {
     this.lowest = this.highest = -1;
-    for (let index = from; index < to; ) {
+    for (let index = from; index < to;) {
       let level = -1;
       let size = 1;
       let next = BASE;

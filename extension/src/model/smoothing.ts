@@ -20,11 +20,7 @@ export class Smoothed {
   /** Take in the numbers that were added to the source since the last call. */
   update(): void {
     this.values.reserve(this._source.length);
-    for (
-      let index = this.values.length;
-      index < this._source.length;
-      index++
-    ) {
+    for (let index = this.values.length; index < this._source.length; index++) {
       this.values.push(this._next(this._source.at(index)));
     }
     this.pyramid.update();

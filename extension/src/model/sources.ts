@@ -59,10 +59,7 @@ export class MetricSource implements ISource {
 
   draw(axis: Axis, range: Range, columns: number, smoothing: number): IDrawn {
     const [start, end] = this.extent(axis) ?? range;
-    const inside: Range = [
-      Math.max(range[0], start),
-      Math.min(range[1], end)
-    ];
+    const inside: Range = [Math.max(range[0], start), Math.min(range[1], end)];
     const curve = this._series(axis, inside).curve(axis, smoothing);
     return decimate(curve, ...range, columns, this._offset(axis));
   }

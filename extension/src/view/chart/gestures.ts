@@ -49,7 +49,8 @@ function onWheel(event: WheelEvent, plot: uPlot, viewport: Viewport): void {
     viewport.scale(ZOOM_STEP ** notches, plot.posToVal(left, 'x'));
     return;
   }
-  const sideways = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
+  const sideways =
+    event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
   if (viewport.state.range && Math.abs(sideways) > Math.abs(event.deltaY) / 2) {
     event.preventDefault();
     viewport.pan(sideways * perPixel(plot));

@@ -74,11 +74,7 @@ function DeviceChart(props: IDeviceChartProps): JSX.Element {
     if (known?.series === device[kind] && known.origin === main.origin) {
       return known;
     }
-    const made = new ReadingSource(
-      device[kind],
-      main.origin,
-      () => main.clock
-    );
+    const made = new ReadingSource(device[kind], main.origin, () => main.clock);
     sources.current.set(device.uuid, made);
     return made;
   };

@@ -38,7 +38,9 @@ function Text({ text, label }: { text: string; label: string }): JSX.Element {
       Notification.error(trans.__("Couldn't copy. %1", error.message));
     });
   if (!text) {
-    return <div className="jp-JtrainRun-empty">{trans.__('Nothing here.')}</div>;
+    return (
+      <div className="jp-JtrainRun-empty">{trans.__('Nothing here.')}</div>
+    );
   }
   return (
     <div className="jp-JtrainRun-text">

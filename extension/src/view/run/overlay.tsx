@@ -92,7 +92,10 @@ function Picker(): JSX.Element {
       </ul>
       {found.length > MOST_ROWS && (
         <div className="jp-JtrainRun-empty">
-          {trans.__('… and %1 more: type to find one', found.length - MOST_ROWS)}
+          {trans.__(
+            '… and %1 more: type to find one',
+            found.length - MOST_ROWS
+          )}
         </div>
       )}
     </div>

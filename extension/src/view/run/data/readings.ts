@@ -75,8 +75,7 @@ export class Readings {
       };
       this.devices.set(uuid, device);
     }
-    device.memoryTotal =
-      samples.memory_total_bytes[uuid] ?? device.memoryTotal;
+    device.memoryTotal = samples.memory_total_bytes[uuid] ?? device.memoryTotal;
     return device;
   }
 

@@ -3,12 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { MetricSeries } from '../../../model/series';
 import { StepClock } from '../../../model/sources';
 import { ConnectionState, IJtrain, IJtrainStream } from '../../../tokens';
-import {
-  IFollowWish,
-  IRunAnswer,
-  IRunRow,
-  StreamMessage
-} from '../../../wire';
+import { IFollowWish, IRunAnswer, IRunRow, StreamMessage } from '../../../wire';
 import { LogFeed } from './logfeed';
 import { Points } from './points';
 import { Readings } from './readings';
