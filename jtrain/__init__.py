@@ -109,3 +109,10 @@ def unload_ipython_extension(shell: Any) -> None:
     from jtrain.magic import unload_ipython_extension as unload
 
     unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """Asked by jupyter_server."""
+    from jtrain.server.app import JtrainApp
+
+    return [{"module": "jtrain", "app": JtrainApp}]

@@ -87,7 +87,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a journal says about a run at one moment."""
+    """What a journal says about a run at one moment. `priority` is None unless it was changed after the launch."""
 
     state: State = State.QUEUED
     reason: str = ""
@@ -97,6 +97,7 @@ class Standing:
     ended: float | None = None
     attempt: int = 0
     devices: tuple[str, ...] = ()
+    priority: int | None = None
     last_event: int = 0
 
 
@@ -123,4 +124,6 @@ def advance(standing: Standing, event: Event) -> Standing:
             changes["started"] = standing.started or event.time
     elif event.kind == "waiting":
         changes["reason"] = event.reason
+    elif event.kind == "priority":
+        changes["priority"] = int(event.data["priority"])
     return Standing(**{**standing.__dict__, **changes})

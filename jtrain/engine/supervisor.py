@@ -106,6 +106,7 @@ class Supervisor:
     def _own(self) -> None:
         if self.journal.standing.attempt or self.journal.state is not State.QUEUED:
             self._write("queued", reason="resumed", owner_lost=self.journal.state in ALIVE)
+            self.store.note(self.paths.id)  # the index has it as a run at rest, and looks no more at those
         while True:
             lease = self._wait_for_devices()
             if lease is None:

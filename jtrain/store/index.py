@@ -15,21 +15,23 @@ from pathlib import Path
 
 from jtrain.domain.states import ALIVE, State
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, created REAL NOT NULL,
-    ended REAL, attempt INTEGER NOT NULL, tags TEXT NOT NULL, notebook TEXT NOT NULL
+    ended REAL, attempt INTEGER NOT NULL, tags TEXT NOT NULL, notebook TEXT NOT NULL,
+    priority INTEGER NOT NULL, devices TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX by_created ON runs (created DESC, id);
 """
-_COLUMNS = "id, name, state, reason, created, ended, attempt, tags, notebook"
+_COLUMNS = "id, name, state, reason, created, ended, attempt, tags, notebook, priority, devices"
 
 
 @dataclass(frozen=True)
 class RunSummary:
     """What a list of runs shows of one. `created` and `ended` are UTC epoch seconds.
 
+    `devices`: UUIDs of those it has or had last.
     `is_interrupted`: the journal says it lives but nobody holds its lock, so its supervisor died.
     """
 
@@ -43,6 +45,8 @@ class RunSummary:
     tags: dict[str, str] = field(default_factory=dict)
     notebook: str = ""
     is_interrupted: bool = False
+    priority: int = 0
+    devices: tuple[str, ...] = ()
 
     @property
     def shown_state(self) -> str:
@@ -83,13 +87,10 @@ class RunIndex:
 
     def put(self, summaries: Iterable[RunSummary]) -> None:
         """Add or replace entries."""
-        rows = [
-            (s.id, s.name, s.state, s.reason, s.created, s.ended, s.attempt, json.dumps(s.tags), s.notebook)
-            for s in summaries
-        ]
+        rows = [_to_row(summary) for summary in summaries]
         with self._connect() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(f"REPLACE INTO runs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            connection.executemany(f"REPLACE INTO runs ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", rows)
             connection.execute("COMMIT")
 
     def remove(self, run_ids: Iterable[str]) -> None:
@@ -119,6 +120,24 @@ class RunIndex:
         return [_to_summary(row) for row in rows]
 
 
+def _to_row(s: RunSummary) -> tuple:
+    facts = (s.id, s.name, s.state, s.reason, s.created, s.ended, s.attempt)
+    return (*facts, json.dumps(s.tags), s.notebook, s.priority, json.dumps(s.devices))
+
+
 def _to_summary(row: tuple) -> RunSummary:
-    run_id, name, state, reason, created, ended, attempt, tags, notebook = row
-    return RunSummary(run_id, name, State(state), reason, created, ended, attempt, json.loads(tags), notebook)
+    *facts, tags, notebook, priority, devices = row
+    run_id, name, state, reason, created, ended, attempt = facts
+    return RunSummary(
+        id=run_id,
+        name=name,
+        state=State(state),
+        reason=reason,
+        created=created,
+        ended=ended,
+        attempt=attempt,
+        tags=json.loads(tags),
+        notebook=notebook,
+        priority=priority,
+        devices=tuple(json.loads(devices)),
+    )

@@ -133,6 +133,8 @@ class RunStore:
             attempt=standing.attempt,
             tags=dict(spec.options.tag),
             notebook=spec.notebook,
+            priority=spec.options.priority if standing.priority is None else standing.priority,
+            devices=standing.devices,
         )
         return replace(summary, is_interrupted=is_interrupted(paths, standing.state, standing.since))
 

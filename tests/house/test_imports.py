@@ -22,6 +22,7 @@ FLOORS = {
     "jtrain.expansion": 5,
     "jtrain.view": 5,
     "jtrain.widgets": 5,
+    "jtrain.server": 5,
     "jtrain.verbs": 4,
     "jtrain.plots": 4,
     "jtrain.run": 4,
@@ -106,4 +107,13 @@ def test_the_doors_import_nothing_heavy(program: str) -> None:
     heavy = "{'torch', 'accelerate', 'matplotlib', 'pandas'} & set(sys.modules)"
     check = f"{program}\nimport sys\nsys.exit(str({heavy}) if {heavy} else 0)"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_server_imports_nothing_heavy_and_cannot_unpickle() -> None:
+    banned = "{'torch', 'accelerate', 'matplotlib', 'pandas', 'jtrain.capture', 'jtrain.capture.unpack'}"
+    program = (
+        f"import sys, jtrain.server.app\nfound = {banned} & set(sys.modules)\nsys.exit(str(found) if found else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
