@@ -23,6 +23,8 @@ export class Session implements IDisposable {
     readonly runId: string,
     others: string[] = []
   ) {
+    const { smoothing } = jtrain.settings;
+    this.viewport.update({ smoothing: Math.min(Math.max(smoothing, 0), 0.99) });
     this.main = acquireRun(jtrain, runId);
     this._runs = [this.main];
     this._follow(this.main);

@@ -5,7 +5,7 @@ import { IJtrainApi } from '../../../tokens';
 import { ICursor, IPointsMessage, IPointsRow, ISeriesRow } from '../../../wire';
 import { join } from './join';
 
-/** Points of one series that are fetched at once: some for each pixel of a wide screen. */
+/** Points of one series that are fetched at once unless told otherwise: some for each pixel of a wide screen. */
 const MAX_POINTS = 4_000;
 
 /** Metrics of one request: names are long sometimes, addresses can't be. */
@@ -17,7 +17,8 @@ const BATCH = 6;
 export class Points {
   constructor(
     private readonly _api: Pick<IJtrainApi, 'metrics'>,
-    private readonly _id: string
+    private readonly _id: string,
+    private readonly _maxPoints = MAX_POINTS
   ) {}
 
   /** The series that are here, by the metric's name. */
@@ -79,7 +80,7 @@ export class Points {
     const [from, to] = ends;
     const answer = await this._api.metrics(this._id, {
       names: [name],
-      maxPoints: MAX_POINTS,
+      maxPoints: this._maxPoints,
       axis,
       from,
       to
@@ -121,7 +122,7 @@ export class Points {
     try {
       const answer = await this._api.metrics(this._id, {
         names,
-        maxPoints: MAX_POINTS
+        maxPoints: this._maxPoints
       });
       answer.series.forEach(row => this.series.set(row.name, seriesOf(row)));
       this.problem = '';

@@ -8,6 +8,9 @@ import { LogFeed } from './logfeed';
 import { Points } from './points';
 import { Readings } from './readings';
 
+/** What of the extension the data of a run come from. */
+export type RunSource = Pick<IJtrain, 'api' | 'stream' | 'settings'>;
+
 /** Where the knowledge about a run stands. `gone`: it was deleted. */
 export type RunPhase = 'loading' | 'ready' | 'failed' | 'gone';
 
@@ -19,11 +22,11 @@ const FACTS_PAUSE_MS = 500;
  */
 export class RunData implements IDisposable {
   constructor(
-    private readonly _jtrain: Pick<IJtrain, 'api' | 'stream'>,
+    private readonly _jtrain: RunSource,
     readonly id: string
   ) {
-    const { api, stream } = _jtrain;
-    this.points = new Points(api, id);
+    const { api, stream, settings } = _jtrain;
+    this.points = new Points(api, id, settings.maxPoints);
     this.readings = new Readings(api, id);
     this.logs = new LogFeed(api, id);
     stream.message.connect(this._onMessage, this);
@@ -139,7 +142,7 @@ export class RunData implements IDisposable {
   }
 
   private _onConnection(_: IJtrainStream, state: ConnectionState): void {
-    if (state === 'live' && this._phase !== 'gone') {
+    if (state === 'live' && this._phase !== 'loading') {
       // Points and logs go on from their cursors; facts and readings have none.
       void this.refresh();
       if (this._facts) {
@@ -228,10 +231,7 @@ interface IShared {
 const shared = new WeakMap<object, Map<string, IShared>>();
 
 /** The data of run `id`, the same for all views; to be given back with `releaseRun`. */
-export function acquireRun(
-  jtrain: Pick<IJtrain, 'api' | 'stream'>,
-  id: string
-): RunData {
+export function acquireRun(jtrain: RunSource, id: string): RunData {
   const runs = shared.get(jtrain.stream) ?? new Map<string, IShared>();
   shared.set(jtrain.stream, runs);
   const entry = runs.get(id) ?? { data: new RunData(jtrain, id), uses: 0 };
