@@ -70,11 +70,12 @@ export function Controls(): JSX.Element {
         type="button"
         className="jp-JtrainRun-button"
         data-control="reset"
+        aria-label={trans.__('Reset zoom')}
         disabled={range === null}
         title={trans.__('Show everything (double click in a chart)')}
         onClick={() => viewport.reset()}
       >
-        {trans.__('Reset zoom')}
+        {trans.__('Reset')}
       </button>
     </div>
   );
