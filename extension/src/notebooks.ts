@@ -1,0 +1,60 @@
+import { Notification } from '@jupyterlab/apputils';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { IJtrain } from './tokens';
+import { IRunRow } from './wire';
+
+/** The little of a notebook's widget that is needed here. */
+interface INotebook {
+  activeCellIndex: number;
+  widgets: { model: { sharedModel: { getSource(): string } } }[];
+  scrollToItem(index: number): Promise<void>;
+}
+
+/** Open the notebook that a run was started from, at the run's cell. */
+export async function openNotebook(
+  jtrain: IJtrain,
+  documents: IDocumentManager | null,
+  run: IRunRow
+): Promise<void> {
+  const { trans } = jtrain;
+  if (!documents || run.notebook.startsWith('/')) {
+    Notification.warning(
+      trans.__(
+        'The notebook %1 is outside of the folder that this server shows.',
+        run.notebook
+      ),
+      { autoClose: 6000 }
+    );
+    return;
+  }
+  const widget = documents.openOrReveal(run.notebook);
+  if (!widget) {
+    Notification.warning(
+      trans.__('The notebook %1 could not be opened.', run.notebook),
+      { autoClose: 6000 }
+    );
+    return;
+  }
+  await widget.context.ready;
+  await widget.revealed;
+  const { source } = await jtrain.api.run(run.id);
+  const notebook = widget.content as unknown as INotebook;
+  const index = (notebook.widgets ?? []).findIndex(cell =>
+    isCellOf(cell.model.sharedModel.getSource(), source)
+  );
+  if (index < 0) {
+    Notification.info(
+      trans.__('The cell of this run has changed or is gone.'),
+      { autoClose: 4000 }
+    );
+    return;
+  }
+  notebook.activeCellIndex = index;
+  await notebook.scrollToItem(index);
+}
+
+/** Whether a cell's text is the run's code below its `%%jtrain` line. */
+export function isCellOf(cell: string, source: string): boolean {
+  const body = source.trim();
+  return body !== '' && cell.includes('%%jtrain') && cell.includes(body);
+}

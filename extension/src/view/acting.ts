@@ -1,0 +1,41 @@
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { IJtrain } from '../tokens';
+import { IActionWish, IRunRow } from '../wire';
+
+/**
+ * Ask a run for something, after asking the user where it can't be undone, and tell what came of it.
+ * Returns whether it was done.
+ */
+export async function doAction(
+  jtrain: IJtrain,
+  run: IRunRow,
+  wish: IActionWish
+): Promise<boolean> {
+  if (wish.action === 'stop' && !(await confirmStop(jtrain, run))) {
+    return false;
+  }
+  try {
+    const answer = await jtrain.api.act(run.id, wish);
+    Notification.info(answer.text, { autoClose: 4000 });
+    return true;
+  } catch (error) {
+    Notification.error((error as Error).message, { autoClose: false });
+    return false;
+  }
+}
+
+async function confirmStop(jtrain: IJtrain, run: IRunRow): Promise<boolean> {
+  const { trans } = jtrain;
+  const { button } = await showDialog({
+    title: trans.__('Stop the run?'),
+    body: trans.__(
+      '%1 ends at once, without a checkpoint. Its checkpoints so far and its logs stay.',
+      run.name || run.id
+    ),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.warnButton({ label: trans.__('Stop') })
+    ]
+  });
+  return button.accept;
+}
