@@ -116,3 +116,8 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     from jtrain.server.app import JtrainApp
 
     return [{"module": "jtrain", "app": JtrainApp}]
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Asked by `jupyter-builder develop`."""
+    return [{"src": "labextension", "dest": "jtrain"}]

@@ -8,6 +8,9 @@ export OMP_NUM_THREADS=1
 echo "== tests"
 "$BIN/python" -m pytest tests --ignore tests/ui -q
 
+echo "== sidebar, without a browser"
+(cd extension && PATH="$PWD/../$BIN:$PATH" "../$BIN/jlpm" test)
+
 echo "== notebooks"
 "$BIN/python" -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval-sanitize.cfg notebooks -q
 

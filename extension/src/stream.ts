@@ -2,12 +2,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { API } from './api';
-import {
-  ConnectionState,
-  IJtrainStream,
-  IPartialWish,
-  IWatch
-} from './tokens';
+import { ConnectionState, IJtrainStream, IPartialWish, IWatch } from './tokens';
 import { IFollowWish, IWatchWish, StreamMessage } from './wire';
 
 const FIRST_DELAY_MS = 300;

@@ -21,7 +21,12 @@ export interface IFilter {
   tag: string;
 }
 
-export const NO_FILTER: IFilter = { text: '', state: '', notebook: '', tag: '' };
+export const NO_FILTER: IFilter = {
+  text: '',
+  state: '',
+  notebook: '',
+  tag: ''
+};
 
 export function isLiving(run: IRunRow): boolean {
   return LIVING.has(run.state);
@@ -154,7 +159,9 @@ export function filtered(
     if (filter.notebook && run.notebook !== filter.notebook) {
       return false;
     }
-    const tags = Object.entries(run.tags).map(([key, value]) => `${key}=${value}`);
+    const tags = Object.entries(run.tags).map(
+      ([key, value]) => `${key}=${value}`
+    );
     if (filter.tag && !tags.includes(filter.tag)) {
       return false;
     }

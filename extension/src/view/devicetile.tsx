@@ -64,10 +64,7 @@ export function DeviceTile({ device }: { device: IDeviceRow }): JSX.Element {
           />
           <Spark
             values={machine.load(device.uuid)}
-            label={trans.__(
-              'Load of %1 over the last minutes',
-              device.label
-            )}
+            label={trans.__('Load of %1 over the last minutes', device.label)}
             low={0}
             high={100}
             span={PAST}

@@ -62,7 +62,9 @@ export function RunRow(props: IRunRowProps): JSX.Element | null {
 }
 
 function tooltip(run: IRunRow): string {
-  const tags = Object.entries(run.tags).map(([key, value]) => `${key}=${value}`);
+  const tags = Object.entries(run.tags).map(
+    ([key, value]) => `${key}=${value}`
+  );
   const parts = [run.name, run.id, tags.join(' '), run.reason, run.notebook];
   return [...new Set(parts.filter(Boolean))].join('\n');
 }

@@ -110,13 +110,14 @@ function RunList({ ids }: { ids: readonly string[] }): JSX.Element {
   const end = Math.ceil((sight.top + sight.height) / ROW_PX) + MARGIN;
   const shown = ids.slice(first, end);
   const key = shown.join();
+  const age = sparkAge();
   React.useEffect(() => {
     const timer = window.setTimeout(
       () => void runs.wantSparks(key.split(',')),
       SPARKS_AFTER_MS
     );
     return () => window.clearTimeout(timer);
-  }, [runs, key, sparkAge()]);
+  }, [runs, key, age]);
   return (
     <div className="jp-JtrainRuns-list" ref={list} tabIndex={-1}>
       <ul

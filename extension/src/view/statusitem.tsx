@@ -21,9 +21,7 @@ export function StatusItem({ jtrain, onOpen }: IStatusItemProps): JSX.Element {
   const count = runs.numLiving;
   const load = machine.state ? meanLoad(machine.state.devices) : null;
   const parts = [
-    count
-      ? trans._n('%1 run', '%1 runs', count)
-      : trans.__('no run'),
+    count ? trans._n('%1 run', '%1 runs', count) : trans.__('no run'),
     load !== null && trans.__('GPU %1 %', Math.round(load))
   ];
   return (
