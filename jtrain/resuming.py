@@ -1,17 +1,20 @@
-"""`--resume`: which run and checkpoint a new run goes on from."""
+"""`--resume` and `resume --checkpoint`: which run and checkpoint a run goes on from."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from jtrain.domain.spec import RunSpec, Source
 from jtrain.domain.states import ALIVE, State
+from jtrain.engine.zygote import start
 from jtrain.errors import CheckpointError, StoreError, nearest
 from jtrain.options import RunOptions
+from jtrain.run import Run
 from jtrain.store.checkpoints import CheckpointInfo, damaged_checkpoints, list_checkpoints
 from jtrain.store.paths import RunPaths
 from jtrain.store.runs import RunStore
@@ -99,9 +102,50 @@ def _origin(store: RunStore, run_id: str, checkpoint: CheckpointInfo) -> Origin:
 def link_checkpoint(origin: Origin, paths: RunPaths) -> None:
     """Give a new run its own copy of the checkpoint: hard links where the file system has them, so it costs nothing and
     outlives the old run. Checkpoints are never written to again."""
-    target = paths.checkpoints / origin.checkpoint
+    _link_folder(origin.folder, paths.checkpoints / origin.checkpoint)
+
+
+def _link_folder(source: Path, target: Path) -> None:
     try:
-        shutil.copytree(origin.folder, target, copy_function=os.link)
+        shutil.copytree(source, target, copy_function=os.link)
     except (OSError, shutil.Error):
         shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(origin.folder, target)
+        shutil.copytree(source, target)
+
+
+def resume_from(run: Run, checkpoint: str) -> Run:
+    """Go on from `checkpoint` of `run`: in the run itself when it rests and that is its newest one, else in a new run
+    with the same code and options, so that what the run has done since is kept.
+
+    Raises CheckpointError naming the nearest one, LaunchError or StoreError when the new run can't be made.
+    """
+    found = list_checkpoints(run.paths)
+    if not found:
+        raise CheckpointError(f"run {run.id} has no checkpoint to go on from{_why_none(run.paths)}")
+    chosen = _choose(run.id, checkpoint, found)
+    if chosen == found[-1] and run.state is not State.FINISHED:
+        return run.resume()
+    return _branch(run, _origin(run.store, run.id, chosen))
+
+
+def _branch(run: Run, origin: Origin) -> Run:
+    """A new run from a checkpoint of `run`."""
+    store, old = run.store, run.spec
+    run_id = store.new_id()
+    source = f"{origin.run_id}/{origin.checkpoint}"
+    spec = old.model_copy(
+        update={
+            "id": run_id,
+            "name": run_id if old.name == old.id else old.name,
+            "created": time.time(),
+            "resumed_from": source,
+            "options": old.options.model_copy(update={"resume": source}),
+        }
+    )
+    with store.create(run_id) as paths:
+        if run.paths.payload.exists():
+            _link_folder(run.paths.payload, paths.payload)
+        store.write_spec(paths, spec)
+        link_checkpoint(origin, paths)
+    start(store.find(run_id).root)
+    return Run(run_id, store)

@@ -37,6 +37,7 @@ class Follow:
         wish, self._wish = self._wish, None
         if wish is None:
             return
+        self._is_gone = False
         self._metrics = wish["metrics"]
         self._series = dict(wish["series"])
         self._logs = {int(rank): cursor for rank, cursor in wish["logs"].items()}

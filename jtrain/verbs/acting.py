@@ -15,6 +15,7 @@ from jtrain.domain.states import ALIVE, State
 from jtrain.domain.wording import format_time, table
 from jtrain.errors import OptionError, StoreError
 from jtrain.optiontable import Option
+from jtrain.resuming import resume_from
 from jtrain.run import Run
 from jtrain.store.index import RunSummary
 from jtrain.store.runs import RunStore
@@ -64,20 +65,27 @@ def _wait(run: Run) -> str:
 
 
 class ResumeArguments(OneRun):
-    """Which run, and whether to wait for it."""
+    """Which run, from where, and whether to wait for it."""
 
+    checkpoint: Annotated[
+        str, Option("the checkpoint to go on from; another than the newest begins a new run", "NAME", "step-100")
+    ] = ""
     background: Annotated[bool, Option("return at once instead of showing it")] = False
 
 
 def resume(arguments: ResumeArguments) -> Answer:
     """Go on from the last good checkpoint (from the start when there is none)."""
     run = find_run(arguments.run)
-    checkpoints = run.checkpoints()
-    run.resume()
+    if arguments.checkpoint:
+        resumed = resume_from(run, arguments.checkpoint)
+        where = f"from {run.id}/{arguments.checkpoint}"
+    else:
+        found = run.checkpoints()
+        resumed = run.resume()
+        where = f"from step {found[-1].step}" if found else "from the start: it has no checkpoint"
     if arguments.background:
-        where = f"from step {checkpoints[-1].step}" if checkpoints else "from the start: it has no checkpoint"
-        return Shown(f"run {run.id} goes on {where}; `%jtrain attach {run.id}` shows it")
-    return Watched(run)
+        return Shown(f"run {resumed.id} goes on {where}; `%jtrain attach {resumed.id}` shows it")
+    return Watched(resumed)
 
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
