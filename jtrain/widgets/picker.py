@@ -89,9 +89,13 @@ class GPUPicker(Showing, anywidget.AnyWidget):
         except ValueError as error:
             raise traitlets.TraitError(str(error)) from None
 
-    @traitlets.observe("chosen")
+    def notify_change(self, change: Any) -> None:
+        """Called for every change of a trait: a choice is written down before observers and front ends hear of it."""
+        if change["name"] == "chosen":
+            self._write(change)
+        super().notify_change(change)
+
     def _write(self, change: Any) -> None:
-        """What was chosen here is written down, before anybody else hears of it."""
         with self._choice_lock:
             if self._is_reading:
                 return

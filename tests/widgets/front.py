@@ -40,7 +40,7 @@ class FrontEnd:
         """Take messages until something is so."""
         deadline = time.monotonic() + timeout_s
         while not is_true():
-            assert time.monotonic() < deadline, f"it didn't come: {self.states}"
+            assert time.monotonic() < deadline, f"it didn't come; the last messages were {self.kinds[-20:]}"
             try:
                 self._hear(self._client.get_iopub_msg(timeout=0.2))
             except Empty:
