@@ -17,7 +17,8 @@ export async function openNotebook(
   run: IRunRow
 ): Promise<void> {
   const { trans } = jtrain;
-  if (!documents || run.notebook.startsWith('/')) {
+  const path = jtrain.runs.notebookPath(run);
+  if (!documents || path === null) {
     Notification.warning(
       trans.__(
         'The notebook %1 is outside of the folder that this server shows.',
@@ -27,7 +28,7 @@ export async function openNotebook(
     );
     return;
   }
-  const widget = documents.openOrReveal(run.notebook);
+  const widget = documents.openOrReveal(path);
   if (!widget) {
     Notification.warning(
       trans.__('The notebook %1 could not be opened.', run.notebook),

@@ -273,12 +273,14 @@ export interface IFollowWish {
 }
 
 /**
- * The first message of a connection. `server` changes when the server was started anew.
+ * The first message of a connection. `server` changes when the server was started anew. `notebook_dir`: the folder
+ * that paths in the browser start from; empty when it is no folder of this machine.
  */
 export interface IHelloMessage {
   type: 'hello';
   seq: number;
   server: string;
+  notebook_dir: string;
   version: string;
   time: number;
 }

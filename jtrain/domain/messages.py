@@ -276,11 +276,13 @@ class FollowWish(TypedDict):
 
 
 class HelloMessage(TypedDict):
-    """The first message of a connection. `server` changes when the server was started anew."""
+    """The first message of a connection. `server` changes when the server was started anew. `notebook_dir`: the folder
+    that paths in the browser start from; empty when it is no folder of this machine."""
 
     type: Literal["hello"]
     seq: int
     server: str
+    notebook_dir: str
     version: str
     time: float
 

@@ -17,7 +17,7 @@ class JtrainApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Called by jupyter_server."""
-        self.service = Service()
+        self.service = Service(notebook_dir=getattr(self.serverapp, "root_dir", ""))
         self.handlers.extend(routes("/", self.service))
 
     async def stop_extension(self) -> None:

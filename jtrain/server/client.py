@@ -49,8 +49,9 @@ class Client:
 
     async def serve(self) -> None:
         """Tell the page what is new, for as long as it is there."""
-        hello = {"server": self._service.id, "version": self._version, "time": time.time()}
-        await self._tell({"type": "hello", **hello})
+        service = self._service
+        hello = {"server": service.id, "notebook_dir": service.notebook_dir}
+        await self._tell({"type": "hello", **hello, "version": self._version, "time": time.time()})
         while True:
             await self._news.wait()
             self._news.clear()

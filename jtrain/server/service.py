@@ -16,9 +16,13 @@ _NUM_THREADS = 4
 
 
 class Service:
-    """The server's side of every page that is open. Costs nothing while none is."""
+    """The server's side of every page that is open. Costs nothing while none is.
 
-    def __init__(self, root: Path | None = None) -> None:
+    `notebook_dir` is the folder that the server's pages see, if it is one of this machine.
+    """
+
+    def __init__(self, root: Path | None = None, notebook_dir: str = "") -> None:
+        self.notebook_dir = notebook_dir
         self.id = f"{time.time_ns():x}-{os.urandom(4).hex()}"
         self.store = RunStore(root)
         self.runs = RunList(self.store)

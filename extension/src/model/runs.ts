@@ -66,6 +66,17 @@ export class RunsModel {
     return this._rows.get(id);
   }
 
+  /** A run's notebook as JupyterLab names it; `null` when it is outside of what the server shows. */
+  notebookPath(run: IRunRow): string | null {
+    const folder = this._notebookDir.replace(/\/*$/, '/');
+    if (!run.notebook.startsWith('/')) {
+      return run.notebook || null;
+    }
+    return folder !== '/' && run.notebook.startsWith(folder)
+      ? run.notebook.slice(folder.length)
+      : null;
+  }
+
   get numLiving(): number {
     return this.rows.filter(isLiving).length;
   }
@@ -109,6 +120,9 @@ export class RunsModel {
   }
 
   private _hear(message: StreamMessage): void {
+    if (message.type === 'hello') {
+      this._notebookDir = message.notebook_dir;
+    }
     if (message.type !== 'runs') {
       return;
     }
@@ -135,6 +149,7 @@ export class RunsModel {
   private _rows = new Map<string, IRunRow>();
   private _sorted: readonly IRunRow[] | null = null;
   private _isLoaded = false;
+  private _notebookDir = '';
   private readonly _sparks = new Map<
     string,
     { values: Value[]; time: number; state: string }
