@@ -208,6 +208,41 @@ test('a gap in a log makes it be fetched again', async () => {
   assert.strictEqual(text(), 'abc|de');
 });
 
+test('a log that two views show stays when one of them is closed', async () => {
+  const [feed, text, numAsked] = await openedLog();
+  feed.open(0);
+  feed.close(0);
+  assert.strictEqual(text(), 'abc|de');
+  feed.close(0);
+  assert.strictEqual(feed.buffer(0), null);
+  feed.open(0);
+  await settle();
+  assert.strictEqual(text(), 'abc|de');
+  assert.strictEqual(numAsked(), 2);
+});
+
+test('a log that could not be had is fetched when tried again', async () => {
+  let numAsked = 0;
+  const feed = new LogFeed(
+    {
+      logs: async (_id, rank) => {
+        if (numAsked++ === 0) {
+          throw new Error('no');
+        }
+        return { rank, text: 'x', skipped: false, cursor: at(1) };
+      }
+    },
+    'r'
+  );
+  feed.open(0);
+  await settle();
+  assert.strictEqual(feed.problem, 'no');
+  feed.retry();
+  await settle();
+  assert.strictEqual(feed.buffer(0)?.text(0), 'x');
+  assert.strictEqual(feed.problem, '');
+});
+
 test('readings that are known already are not added again', () => {
   const readings = new Readings(
     { samples: () => Promise.reject(Error('unused')) },

@@ -18,7 +18,8 @@ export class RunView extends ReactWidget {
     this.addClass('jp-JtrainRun');
     this.node.dataset.jtrain = 'run';
     this.node.dataset.runId = runId;
-    this.title.label = runId;
+    this.title.label = this._session.main.name;
+    this.title.caption = runId;
     this.title.closable = true;
     this._session.main.changed.connect(this._onRun, this);
   }

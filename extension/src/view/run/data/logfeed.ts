@@ -51,16 +51,31 @@ export class LogFeed {
     return this._logs.get(rank)?.buffer ?? null;
   }
 
+  /** Follow the log of `rank` for one more view. */
   open(rank: number): void {
-    if (!this._logs.has(rank)) {
-      void this._load(rank);
-    }
+    this._uses.set(rank, (this._uses.get(rank) ?? 0) + 1);
+    this.retry();
   }
 
-  /** Don't follow the log of `rank` any more. */
+  /** One view needs the log of `rank` no more; without any it is forgotten. */
   close(rank: number): void {
+    const uses = (this._uses.get(rank) ?? 0) - 1;
+    if (uses > 0) {
+      this._uses.set(rank, uses);
+      return;
+    }
+    this._uses.delete(rank);
     this._logs.delete(rank);
     this._loaded.emit();
+  }
+
+  /** Fetch the logs that somebody wants and that couldn't be had. */
+  retry(): void {
+    for (const rank of this._uses.keys()) {
+      if (!this._logs.has(rank)) {
+        void this._load(rank);
+      }
+    }
   }
 
   apply(message: ILogMessage): void {
@@ -118,7 +133,7 @@ export class LogFeed {
     const { waiting } = log;
     log.waiting = null;
     // Without a cursor the log wasn't fetched, and a later opening tries again.
-    if (log.cursor) {
+    if (log.cursor && this._uses.has(rank)) {
       waiting.forEach(message => this._join(log, message));
     } else {
       this._logs.delete(rank);
@@ -128,6 +143,7 @@ export class LogFeed {
   }
 
   private _logs = new Map<number, IRankLog>();
+  private _uses = new Map<number, number>();
   private _changed = new Signal<this, number>(this);
   private _loaded = new Signal<this, void>(this);
 }

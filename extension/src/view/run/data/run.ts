@@ -145,6 +145,7 @@ export class RunData implements IDisposable {
     if (state === 'live' && this._phase !== 'loading') {
       // Points and logs go on from their cursors; facts and readings have none.
       void this.refresh();
+      this.logs.retry();
       if (this._facts) {
         this.readings.load().catch(error => this._fail(error));
       }
