@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrain.devices.sampler import Sampler
-from jtrain.domain.devices import Reading, Sample
+from jtrain.domain.devices import SIMULATED_PREFIX, Reading, Sample
 from jtrain.domain.states import ALIVE, Event, Standing, State, fold
 from jtrain.run import Run
 from jtrain.store.metric_table import MetricTable
@@ -88,7 +88,7 @@ class SnapshotReader:
             reason=standing.reason,
             attempt=standing.attempt,
             world_size=len(standing.devices),
-            device_kind="CPU" if all(map(_is_cpu, standing.devices)) else "GPU",
+            device_kind=_kind_of(standing.devices),
             elapsed_s=running_time(events),
             progress=run.progress,
             metrics=metrics,
@@ -183,6 +183,12 @@ def running_time(events: Sequence[Event]) -> float:
             total += max(0.0, event.time - since)
             since = None
     return total if since is None else total + max(0.0, time.time() - since)
+
+
+def _kind_of(uuids: Sequence[str]) -> str:
+    if all(map(_is_cpu, uuids)):
+        return "CPU"
+    return "simulated GPU" if all(uuid.startswith(SIMULATED_PREFIX) for uuid in uuids) else "GPU"
 
 
 def _is_cpu(uuid: str) -> bool:

@@ -35,7 +35,7 @@ class LaunchForm(Showing, anywidget.AnyWidget):
     def __init__(
         self,
         title: str,
-        options: RunOptions,
+        values: dict[str, str],
         *,
         can_launch: bool,
         on_change: Callable[[dict[str, str]], None],
@@ -43,7 +43,7 @@ class LaunchForm(Showing, anywidget.AnyWidget):
     ) -> None:
         self._on_change = on_change
         self._on_launch = on_launch
-        super().__init__(title=title, fields=fields_of(), values=values_of(options), can_launch=can_launch)
+        super().__init__(title=title, fields=fields_of(), values=values, can_launch=can_launch)
         self.on_msg(self._hear)
 
     def as_text(self) -> str:

@@ -58,9 +58,11 @@ class Launcher(Showing, ipywidgets.VBox):
         self._values = values_of(self._given)
         self.picker = GPUPicker()
         self._parts = (self.picker,)
+        if self.picker.chosen and "gpus" not in self._given.model_fields_set:
+            self._values["gpus"] = "picker"
         self._form = LaunchForm(
             self._title(),
-            self._given,
+            self._values,
             can_launch=fn is not None or cell is not None,
             on_change=self._change,
             on_launch=self._launch_for_view,

@@ -126,6 +126,8 @@ def test_who_chooses_a_device_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run = launcher.launch()
     assert run.result(timeout=90) == 12
     assert list(run.standing.devices) == [UUID]
+    assert jtrain.Launcher(add, 1)._form.values["gpus"] == "picker", "what was chosen before counts too"
+    assert jtrain.Launcher(add, 1, options={"gpus": "none"})._form.values["gpus"] == "none"
     launcher.picker.toggle(UUID)
     assert launcher._form.values["gpus"] == "auto"
 
