@@ -33,6 +33,10 @@ for step in range(40):
     value = math.nan if step == 10 else math.inf if step == 20 else 1 / (step + 1)
     run.log({"train/odd": value}, step=step)
 """
+LONG = """
+for step in range(30_000):
+    run.log({"long": step}, step=step)
+"""
 HOSTILE = r"""
 print("\x1b[31mred\x1b[0m </script><img src=x onerror=window.hacked=1> \x1b]0;title\x07\x1b[2Kend")
 print(f"this is rank {run.rank}")
@@ -108,6 +112,24 @@ def test_a_curve_is_zoomed_moved_and_shown_whole_again(page_of_lab: Page) -> Non
     view.get_by_role("radio", name="Time").click()
     page_of_lab.wait_for_timeout(300)
     assert axis_ends(view, "loss") != whole
+
+
+def test_a_zoom_into_a_long_curve_fetches_what_was_left_out(page_of_lab: Page) -> None:
+    run = finished(start(LONG, {"__name__": "__main__"}, nproc=1))
+    view = open_large(page_of_lab, run.id)
+    wait_for_points(page_of_lab, view, "long", 30_000)
+    with page_of_lab.expect_response(re.compile(r"metrics\?.*from=")) as fetched:
+        drag(page_of_lab, chart(view, "long").locator(".u-over"), 0.5, 0.52)
+    (series,) = fetched.value.json()["series"]
+    assert series["is_whole"]
+    start_step, end_step = axis_ends(view, "long")
+    assert series["steps"][0] <= start_step
+    assert series["steps"][-1] >= end_step
+    page_of_lab.wait_for_timeout(300)
+    chart(view, "long").locator(".u-over").hover()
+    shown = float(chart(view, "long").locator(".jp-JtrainLegend-value").inner_text())
+    assert shown == int(shown), "the value of a step, which is the step itself"
+    assert start_step <= shown <= end_step
 
 
 def test_another_run_is_laid_over_and_taken_away(page_of_lab: Page) -> None:

@@ -181,3 +181,8 @@ export function align(curves: IDrawn[]): Aligned {
     });
   }
 }
+
+/** Values that a log axis can show; others interrupt the line. */
+export function positive(values: (number | null)[]): (number | null)[] {
+  return values.map(value => (value !== null && value > 0 ? value : null));
+}

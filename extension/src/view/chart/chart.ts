@@ -1,6 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 import uPlot from 'uplot';
-import { IDrawn, IMark, align } from '../../model/decimation';
+import { IDrawn, IMark, align, positive } from '../../model/decimation';
 import { formatShort } from '../../model/numbers';
 import { ISource } from '../../model/sources';
 import { Range, Viewport } from '../../model/viewport';
@@ -292,9 +292,4 @@ export class Chart {
   private _cursorMoved = new Signal<this, number | null>(this);
   private _shownChanged = new Signal<this, boolean>(this);
   private _drawn = new Signal<this, void>(this);
-}
-
-/** Values that a log axis can show; others interrupt the line. */
-function positive(values: (number | null)[]): (number | null)[] {
-  return values.map(value => (value !== null && value > 0 ? value : null));
 }
