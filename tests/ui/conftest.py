@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -15,6 +16,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import nbformat
 import pytest
@@ -42,13 +44,18 @@ _READY = """async () => {
 }"""
 
 
+_FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+
+
 @dataclass
 class Lab:
-    """A running JupyterLab whose root folder is `root`."""
+    """A running JupyterLab whose root folder is `root`; what else it keeps is in `folder`."""
 
     url: str
     token: str
     root: Path
+    folder: Path
+    _log: IO[bytes]
 
     def write(self, name: str, *cells: str) -> None:
         """Put a notebook of code cells into the root folder."""
@@ -66,44 +73,62 @@ class Lab:
         """Run all cells of the notebook; returns at once."""
         page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells'); }")
 
+    def start(self) -> None:
+        """Start the server; after `stop` it has the same address again."""
+        self._server = subprocess.Popen(
+            [
+                sys.executable,
+                *("-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
+                f"--ServerApp.port={self.url.rpartition(':')[2]}",
+                "--ServerApp.ip=127.0.0.1",
+                "--ServerApp.port_retries=0",
+                f"--IdentityProvider.token={self.token}",
+                f"--ServerApp.root_dir={self.root}",
+                f"--LabApp.workspaces_dir={self.folder / 'workspaces'}",
+                f"--LabApp.user_settings_dir={self.folder / 'settings'}",
+            ],
+            env={**os.environ, **{name: str(self.folder / name) for name in _FOLDERS}},
+            stdout=self._log,
+            stderr=self._log,
+        )
+        _wait_for(f"{self.url}/api/status?token={self.token}", self._server)
 
-@pytest.fixture
-def lab(tmp_path: Path, own_store: Path) -> Iterator[Lab]:
-    root = tmp_path / "notebooks"
+    def stop(self) -> None:
+        """End the server, and its kernels with it."""
+        self._server.terminate()
+        self._server.wait(timeout=30)
+
+    def go(self, page: Page) -> None:
+        """Open JupyterLab without a notebook."""
+        page.goto(f"{self.url}/lab?token={self.token}&reset")
+        page.wait_for_function("() => window.jupyterapp")
+        page.evaluate("async () => { await jupyterapp.restored; }")
+
+
+@contextlib.contextmanager
+def running_lab(folder: Path) -> Iterator[Lab]:
+    """A JupyterLab that keeps everything below `folder`, its configuration too."""
+    root = folder / "notebooks"
     root.mkdir()
-    settings = tmp_path / "settings" / "@jupyterlab" / "apputils-extension"
+    settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     quiet = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
-    folders = {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
-    log = open(tmp_path / "server.log", "wb")  # noqa: SIM115 - closed below, after the server
-    server = subprocess.Popen(
-        [
-            sys.executable,
-            *("-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
-            f"--ServerApp.port={port}",
-            "--ServerApp.ip=127.0.0.1",
-            "--ServerApp.port_retries=0",
-            f"--IdentityProvider.token={token}",
-            f"--ServerApp.root_dir={root}",
-            f"--LabApp.workspaces_dir={tmp_path / 'workspaces'}",
-            f"--LabApp.user_settings_dir={tmp_path / 'settings'}",
-        ],
-        env={**os.environ, **folders, "IPYTHONDIR": str(tmp_path / "ipython")},
-        stdout=log,
-        stderr=log,
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_for(f"{url}/api/status?token={token}", server)
-        yield Lab(url, token, root)
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-        log.close()
+    with open(folder / "server.log", "wb") as log:
+        lab = Lab(f"http://127.0.0.1:{port}", secrets.token_hex(16), root, folder, log)
+        lab.start()
+        try:
+            yield lab
+        finally:
+            lab.stop()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, own_store: Path) -> Iterator[Lab]:
+    with running_lab(tmp_path) as lab:
+        yield lab
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
