@@ -22,7 +22,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-_CHROMIUM_FLAGS = [
+CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-quic",
     "--disable-background-networking",
@@ -148,7 +148,7 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         path = os.environ.get("JTRAIN_CHROMIUM") or shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=_CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 

@@ -6,13 +6,12 @@ import { IHostRow } from '../wire';
 import { JtrainContext, useJtrain, useTrans } from './context';
 import { DeviceTile } from './devicetile';
 import { Meter } from './parts/meter';
-import { Spark } from './parts/spark';
+import { SHORT_PAST, Spark } from './parts/spark';
 import { useSignal } from './run/hooks';
 import { useWatch } from './watching';
 
 /** From this many devices on the tiles leave out what the wide ones show. */
 const MANY = 9;
-const PAST = 300;
 
 /** The section that shows the machine's devices, live, and lets the user choose some for the next run. */
 export class DevicesView extends ReactWidget {
@@ -148,7 +147,7 @@ function Host({ host }: { host: IHostRow }): JSX.Element {
         label={trans.__('Load of the CPU over the last minutes')}
         low={0}
         high={100}
-        span={PAST}
+        span={Math.max(SHORT_PAST, machine.load(null).length)}
       />
       <Meter
         label={trans.__('Memory')}

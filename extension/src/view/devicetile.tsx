@@ -3,9 +3,7 @@ import { formatBytes } from '../model/numbers';
 import { IDeviceRow } from '../wire';
 import { useJtrain, useTrans } from './context';
 import { Meter } from './parts/meter';
-import { Spark } from './parts/spark';
-
-const PAST = 300;
+import { SHORT_PAST, Spark } from './parts/spark';
 
 /** One device: what it does, who has it, and whether it is chosen for the next run. */
 export function DeviceTile({ device }: { device: IDeviceRow }): JSX.Element {
@@ -14,6 +12,7 @@ export function DeviceTile({ device }: { device: IDeviceRow }): JSX.Element {
   const isChosen = machine.chosen.includes(device.uuid);
   const { reasons, load_percent: load } = device;
   const { memory_used_bytes: used, memory_total_bytes: total } = device;
+  const past = machine.load(device.uuid);
   const none = trans.__('n/a');
   const toggle = () => void machine.toggle(device.uuid);
   return (
@@ -63,11 +62,11 @@ export function DeviceTile({ device }: { device: IDeviceRow }): JSX.Element {
             reason={reasons.memory_used_bytes ?? reasons.memory_total_bytes}
           />
           <Spark
-            values={machine.load(device.uuid)}
+            values={past}
             label={trans.__('Load of %1 over the last minutes', device.label)}
             low={0}
             high={100}
-            span={PAST}
+            span={Math.max(SHORT_PAST, past.length)}
           />
         </>
       )}

@@ -14,6 +14,8 @@ export interface ISparkProps {
   span?: number;
 }
 
+/** So many samples wide is the line of a device at first; it grows to the five minutes that are kept. */
+export const SHORT_PAST = 60;
 const WIDTH = 100;
 const HEIGHT = 24;
 
