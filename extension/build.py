@@ -24,12 +24,19 @@ def is_current() -> bool:
     return max(file.stat().st_mtime for file in files) <= made.stat().st_mtime
 
 
+def has_packages() -> bool:
+    """Whether what the bundler needs is installed, as the lock file says; a developer's own packages then stay."""
+    state = HERE / "node_modules" / ".yarn-state.yml"
+    return state.exists() and state.stat().st_mtime >= (HERE / "yarn.lock").stat().st_mtime
+
+
 def main(target_name: str = "", version: str = "") -> None:
     """Make the bundle if need be. Raises SystemExit, saying what to do, when that can't be done."""
     if os.environ.get("JTRAIN_SKIP_EXTENSION") or is_current():
         return
     try:
-        subprocess.run(["jlpm", "workspaces", "focus", "--production"], cwd=HERE, check=True)
+        if not has_packages():
+            subprocess.run(["jlpm", "workspaces", "focus", "--production"], cwd=HERE, check=True)
         subprocess.run(["jlpm", "run", "build:prod"], cwd=HERE, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise SystemExit(

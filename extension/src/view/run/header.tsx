@@ -23,7 +23,9 @@ export function Header(): JSX.Element | null {
         <span className="jp-JtrainRun-id">{row.id}</span>
         <Tags tags={row.tags} />
       </div>
-      {row.reason && row.reason !== row.state && <div className="jp-JtrainRun-reason">{row.reason}</div>}
+      {row.reason && row.reason !== row.state && (
+        <div className="jp-JtrainRun-reason">{row.reason}</div>
+      )}
       {main.facts?.error && row.state === 'failed' && (
         <pre className="jp-JtrainRun-error" tabIndex={0}>
           {main.facts.error}
