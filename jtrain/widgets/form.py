@@ -44,16 +44,14 @@ class LaunchForm(Showing, anywidget.AnyWidget):
         self._on_change = on_change
         self._on_launch = on_launch
         super().__init__(title=title, fields=fields_of(), values=values, can_launch=can_launch)
-        self.on_msg(self._hear)
+        self._listen(self._hear)
 
     def as_text(self) -> str:
         """The command line that says the same."""
         return self.command
 
-    def _hear(self, widget: object, content: Any, buffers: object) -> None:
+    def _hear(self, content: dict[str, Any]) -> None:
         """A message of a view, maybe on another thread."""
-        if not isinstance(content, dict):
-            return
         for kind, act in (("change", self._on_change), ("launch", self._on_launch)):
             given = content.get(kind)
             if isinstance(given, dict):

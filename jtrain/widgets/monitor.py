@@ -62,7 +62,7 @@ class Monitor(Showing, anywidget.AnyWidget):
         self._tick_lock = threading.Lock()
         self._pulse = Pulse("jtrain-monitor", self._tick)
         super().__init__(shown=self._read())
-        self.on_msg(self._hear)
+        self._listen(self._hear)
 
     def as_text(self) -> str:
         """The run as it stands now."""
@@ -143,10 +143,8 @@ class Monitor(Showing, anywidget.AnyWidget):
 
     # Doing -----------------------------------------------------------------------------------------------------
 
-    def _hear(self, widget: object, content: Any, buffers: object) -> None:
+    def _hear(self, content: dict[str, Any]) -> None:
         """A message of a view, maybe on another thread."""
-        if not isinstance(content, dict):
-            return
         view, command = content.get("view"), content.get("command")
         if isinstance(view, str) and self._pulse is not None:
             self._pulse.hear(view[:64], is_present=content.get("present") is True)

@@ -44,7 +44,7 @@ class GPUPicker(Showing, anywidget.AnyWidget):
         self._pulse = Pulse("jtrain-picker", self._tick, on_start=MACHINE.join, on_end=MACHINE.leave)
         super().__init__(chosen=self._read())
         self._is_reading = False
-        self.on_msg(self._hear)
+        self._listen(self._hear)
 
     @property
     def value(self) -> list[str]:
@@ -121,10 +121,8 @@ class GPUPicker(Showing, anywidget.AnyWidget):
             self._problem = str(error)
             return []
 
-    def _hear(self, widget: object, content: Any, buffers: object) -> None:
+    def _hear(self, content: dict[str, Any]) -> None:
         """A message of a view, maybe on another thread."""
-        if not isinstance(content, dict):
-            return
         view, uuid = content.get("view"), content.get("toggle")
         if isinstance(view, str):
             self._pulse.hear(view[:64], is_present=content.get("present") is True)

@@ -6,7 +6,9 @@ that isn't known yet is asked; the text gives way to the widget as soon as it an
 
 from __future__ import annotations
 
+import contextvars
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,16 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 def source_of(*names: str) -> str:
     """The text of these files of this folder, one after the other: a widget's script is a single module."""
     return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+def detached(act: Callable[..., None], *args: Any) -> None:
+    """Do something for a front end's message without being a part of its handling.
+
+    From ipykernel 7.4 on, a front end's messages go to the subshell whose request was being handled when the kernel
+    last wrote to that widget. JupyterLab ends its subshells with its pages, and the widget would be deaf for ever.
+    Outside of any request the kernel falls back on its main shell.
+    """
+    contextvars.Context().run(act, *args)
 
 
 class Showing:
@@ -73,14 +85,24 @@ class Showing:
         probe: frontend.Probe | None = None
 
         def answered() -> None:
-            if probe is not None:
-                probe.close()
             if not self._is_shut:
                 data, metadata = self._bundle()
                 handle.update(data, raw=True, metadata=metadata)
                 self._shown_at(handle)
+            # Only now: with its last comm JupyterLab ends the subshell that the next one would still use.
+            if probe is not None:
+                probe.close()
 
-        probe = frontend.Probe(answered)
+        probe = frontend.Probe(lambda: detached(answered))
+
+    def _listen(self, hear: Callable[[dict[str, Any]], None]) -> None:
+        """Call `hear` for what views send, maybe on another thread."""
+
+        def heard(widget: object, content: Any, buffers: object) -> None:
+            if isinstance(content, dict):
+                detached(hear, content)
+
+        self.on_msg(heard)  # type: ignore[attr-defined]
 
     def _shown_at(self, handle: Any) -> None:
         """The widget stands where `handle` can change it."""

@@ -63,6 +63,13 @@ class FrontEnd:
         """A view opens, or goes."""
         self.send(comm_id, {"view": "view-1", "present": present})
 
+    def reload(self) -> None:
+        """The page is closed and opened again: its subshell ends, and there is a new one."""
+        request = self._client.session.msg("delete_subshell_request", {"subshell_id": self._subshell})
+        self._client.control_channel.send(request)
+        self._client.get_control_msg(timeout=30)
+        self._subshell = self._make_subshell()
+
     def _make_subshell(self) -> str:
         request = self._client.session.msg("create_subshell_request", {})
         self._client.control_channel.send(request)

@@ -71,6 +71,22 @@ def test_a_picker_is_live_while_it_is_shown_and_chooses_by_messages(kernel: Note
     front.hear_until(lambda: kernel.value(THREADS) == "[]")
 
 
+def test_widgets_hear_the_page_that_is_opened_after_the_first_one(kernel: Notebook, home: Path) -> None:
+    write_choice(home, [])
+    kernel.run("from jtrain.view import frontend\nfrontend._has_answered = False")
+    front = FrontEnd(kernel)
+    front.run("launcher = jtrain.Launcher()\nlauncher")
+    front.hear_until(lambda: any(VIEW in bundle for bundle in front.bundles))
+    picker, form = front.find("GPUPicker"), front.find("LaunchForm")
+    front.send(form, {"change": {"accumulate": "2"}})
+    front.hear_until(lambda: "--accumulate 2" in front.states[form]["command"])
+    front.reload()
+    front.send(form, {"change": {"accumulate": "3"}})
+    front.hear_until(lambda: "--accumulate 3" in front.states[form]["command"])
+    front.send(picker, {"toggle": UUIDS[2]})
+    front.hear_until(lambda: front.states[picker]["chosen"] == [UUIDS[2]])
+
+
 def test_a_picker_answers_while_a_cell_waits_for_its_run(kernel: Notebook, home: Path) -> None:
     write_choice(home, [])
     front = FrontEnd(kernel)

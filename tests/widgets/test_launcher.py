@@ -28,7 +28,7 @@ def add(left: int, right: int = 1, run: Any = None) -> int:
 
 def click(launcher: Launcher, **values: str) -> None:
     """What the form sends for its button."""
-    launcher._form._hear(None, {"launch": values}, [])
+    launcher._form._hear({"launch": values})
 
 
 def test_fields_are_made_from_the_table_of_options() -> None:
@@ -98,7 +98,7 @@ def test_what_cant_travel_is_told_in_words() -> None:
 
 def test_the_form_shows_the_line_that_says_the_same() -> None:
     launcher = jtrain.Launcher(add, 1, options={"tag": {"project": "a b"}})
-    launcher._form._hear(None, {"change": {"gpus": "2", "accumulate": "4", "name": "first try"}}, [])
+    launcher._form._hear({"change": {"gpus": "2", "accumulate": "4", "name": "first try"}})
     assert launcher._form.command == "%%jtrain --gpus 2 --accumulate 4 --name 'first try' --tag 'project=a b'"
     options, _ = read_options(launcher._form.command.removeprefix("%%jtrain"))
     assert options == launcher.options
@@ -145,7 +145,7 @@ def test_a_captured_cell_is_launched_with_the_notebooks_variables() -> None:
 def test_without_a_function_it_writes_the_line() -> None:
     launcher = jtrain.Launcher()
     assert not launcher._form.can_launch
-    launcher._form._hear(None, {"change": {"precision": "bf16"}}, [])
+    launcher._form._hear({"change": {"precision": "bf16"}})
     assert launcher._form.command == "%%jtrain --precision bf16"
     with pytest.raises(OptionError, match="nothing to launch"):
         launcher.launch()
@@ -164,7 +164,7 @@ def test_the_launcher_option_belongs_to_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, {"launch": 3}, {"change": {"rm": "x", "keep": 7}}, {"launch": None}])
 def test_what_a_strange_front_end_sends_does_no_harm(content: Any) -> None:
     launcher = jtrain.Launcher(add, 1, options=CPU)
-    launcher._form._hear(None, content, [])
+    launcher._form._handle_custom_msg(content, [])
     assert launcher.run is None
 
 

@@ -26,7 +26,7 @@ def wait_for(is_true: Any, timeout_s: float = 60.0) -> None:
 
 
 def open_view(monitor: Monitor) -> None:
-    monitor._hear(None, {"view": "a", "present": True}, [])
+    monitor._hear({"view": "a", "present": True})
 
 
 def test_a_run_is_followed_over_a_pause_to_its_end_by_buttons() -> None:
@@ -35,11 +35,11 @@ def test_a_run_is_followed_over_a_pause_to_its_end_by_buttons() -> None:
     open_view(monitor)
     wait_for(lambda: any("step" in fact for fact in monitor.shown["facts"]))
     assert (monitor.shown["state"], monitor.shown["is_still"], monitor.shown["can_resume"]) == ("running", False, False)
-    monitor._hear(None, {"command": "pause"}, [])
+    monitor._hear({"command": "pause"})
     wait_for(lambda: monitor.shown["state"] == "paused" and monitor.shown["is_still"])
     assert monitor.shown["can_resume"]
     assert monitor.shown["devices"] == []
-    monitor._hear(None, {"command": "resume"}, [])
+    monitor._hear({"command": "resume"})
     wait_for(lambda: monitor.shown["state"] == "running")
     assert not monitor.shown["is_still"]
     wait_for(lambda: monitor.shown["state"] == "finished" and monitor.shown["is_still"])
@@ -55,7 +55,7 @@ def test_stop_stops_and_a_resume_from_elsewhere_is_followed() -> None:
     monitor = jtrain.Monitor(run)
     open_view(monitor)
     wait_for(lambda: run.progress.step > 2)
-    monitor._hear(None, {"command": "stop"}, [])
+    monitor._hear({"command": "stop"})
     wait_for(lambda: monitor.shown["state"] == "stopped" and monitor.shown["is_still"])
     run.resume()
     wait_for(lambda: monitor.shown["state"] == "running")
@@ -75,7 +75,7 @@ def test_a_failure_is_told_in_words_and_its_output_as_text() -> None:
 
 def test_what_cant_be_done_is_told_in_words() -> None:
     monitor = jtrain.Monitor(make_run(state="finished"))
-    monitor._hear(None, {"command": "resume"}, [])
+    monitor._hear({"command": "resume"})
     open_view(monitor)
     wait_for(lambda: "has finished" in monitor.shown["note"])
     monitor.close()
@@ -84,7 +84,7 @@ def test_what_cant_be_done_is_told_in_words() -> None:
 @pytest.mark.parametrize("content", [None, {"command": "rm"}, {"command": ["stop"]}, {"view": {}}, "stop"])
 def test_what_a_strange_front_end_sends_does_no_harm(content: Any) -> None:
     monitor = jtrain.Monitor(make_run(state="running"))
-    monitor._hear(None, content, [])
+    monitor._handle_custom_msg(content, [])
     assert monitor._pulse is not None
     assert not monitor._pulse.is_beating
 

@@ -95,14 +95,14 @@ def test_a_choice_that_cant_be_written_is_told_and_not_shown(
         raise StoreError("the disk is full")
 
     monkeypatch.setattr("jtrain.widgets.picker.write_choice", fail)
-    picker._hear(None, {"toggle": UUIDS[0]}, [])
+    picker._hear({"toggle": UUIDS[0]})
     picker._tick()
     assert (picker.chosen, picker.shown["problem"]) == ([], "the disk is full")
 
 
 @pytest.mark.parametrize("content", [None, [], {"toggle": 7}, {"toggle": "<img>"}, {"view": 3}, {"toggle": "a" * 999}])
 def test_what_a_strange_front_end_sends_does_no_harm(picker: GPUPicker, content: Any) -> None:
-    picker._hear(None, content, [])
+    picker._handle_custom_msg(content, [])
     assert picker.value == []
 
 
@@ -134,7 +134,7 @@ def test_a_gpu_that_is_lost_while_watched_says_so_and_the_others_stay_live(
     picker: GPUPicker,
     simulate: SetState,  # noqa: F811
 ) -> None:
-    picker._hear(None, {"view": "a", "present": True}, [])
+    picker._hear({"view": "a", "present": True})
     wait_for(lambda: [tile["is_lost"] for tile in picker.shown.get("tiles", ())] == [False, False])
     simulate({**GPU, "error": "NVML_ERROR_GPU_IS_LOST"}, {**GPU, "load": 77})
     wait_for(lambda: picker.shown["tiles"][0]["is_lost"])
@@ -154,7 +154,7 @@ def test_a_chosen_device_that_is_gone_stays_to_be_unchosen(
     here, _, gone = tiles(picker)
     assert (here["is_lost"], gone["uuid"], gone["can_choose"]) == (False, UUIDS[3], False)
     assert f"{UUIDS[3]}: chosen, but not here" in repr(picker)
-    picker._hear(None, {"toggle": UUIDS[3]}, [])
+    picker._hear({"toggle": UUIDS[3]})
     assert read_choice(own_store) == []
 
 
@@ -195,17 +195,17 @@ def test_without_a_gpu_it_says_so_kindly_and_shows_the_cpu(monkeypatch: pytest.M
 
 def test_readings_are_taken_only_while_a_view_is_there(picker: GPUPicker) -> None:
     assert threads() == [], "nobody looks yet"
-    picker._hear(None, {"view": "a", "present": True}, [])
-    picker._hear(None, {"view": "b", "present": True}, [])
+    picker._hear({"view": "a", "present": True})
+    picker._hear({"view": "b", "present": True})
     wait_for(lambda: picker.shown)
     assert len(threads()) == 1
-    picker._hear(None, {"view": "a", "present": False}, [])
+    picker._hear({"view": "a", "present": False})
     time.sleep(0.3)
     assert len(threads()) == 1, "the other view still looks"
-    picker._hear(None, {"view": "b", "present": False}, [])
+    picker._hear({"view": "b", "present": False})
     wait_for(lambda: not threads())
     assert MACHINE._sampler is None, "the driver is let go of"
-    picker._hear(None, {"view": "a", "present": True}, [])
+    picker._hear({"view": "a", "present": True})
     assert len(threads()) == 1
     picker.close()
     wait_for(lambda: not threads())
@@ -213,12 +213,12 @@ def test_readings_are_taken_only_while_a_view_is_there(picker: GPUPicker) -> Non
 
 def test_a_view_that_went_without_a_word_is_forgotten(picker: GPUPicker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "PATIENCE_S", 0.5)
-    picker._hear(None, {"view": "a", "present": True}, [])
+    picker._hear({"view": "a", "present": True})
     wait_for(lambda: not threads(), timeout_s=5)
 
 
 def test_a_closed_picker_starts_no_thread(picker: GPUPicker) -> None:
     picker.close()
-    picker._hear(None, {"view": "a", "present": True}, [])
+    picker._hear({"view": "a", "present": True})
     assert threads() == []
     assert "GPU 0" in repr(picker)
