@@ -292,7 +292,6 @@ def test_only_what_can_be_put_back_may_be_registered() -> None:
         check_registrable("count", 3)
 
 
-
 def test_another_batch_size_on_resume_is_said() -> None:
     variables = {"EPOCHS": 2, "PAUSE_S": 0.0, "__name__": "__main__"}
     first = start(TRAINING + "raise RuntimeError", variables, nproc=1, checkpoint_every="9steps")
