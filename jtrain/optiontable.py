@@ -97,6 +97,8 @@ def _reason(flag: Flag, item: Any) -> str:
     kind, context = item["type"], item.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
+    if kind == "string_too_long":
+        return f"it has {len(str(item['input']))} characters; the most are {context['max_length']}"
     if kind == "missing":
         return "it is missing" + _example(flag)
     if kind == "literal_error":

@@ -157,3 +157,8 @@ def test_the_table_in_the_readme_is_the_one_the_options_make() -> None:
     if "| option |" not in readme:
         pytest.skip("the README has no table of options yet")
     assert options_table_markdown() in readme
+
+
+def test_a_name_that_is_too_long_is_told_how_long_it_may_be() -> None:
+    with pytest.raises(OptionError, match="201 characters; the most are 200"):
+        make_options(name="n" * 201)
