@@ -97,7 +97,7 @@ def _reason(flag: Flag, item: Any) -> str:
     kind, context = item["type"], item.get("ctx", {})
     if kind == "value_error":
         return str(context["error"])
-    if kind == "string_too_long":
+    if kind in ("string_too_long", "too_long"):
         return f"it has {len(str(item['input']))} characters; the most are {context['max_length']}"
     if kind == "missing":
         return "it is missing" + _example(flag)
@@ -114,7 +114,6 @@ def _reason(flag: Flag, item: Any) -> str:
         "greater_than": "it must be above {gt}",
         "greater_than_equal": "it must be at least {ge}",
         "less_than": "it must be below {lt}",
-        "string_too_long": "it may have {max_length} characters at most",
     }
     if kind in bounds:
         return bounds[kind].format_map(context) + _example(flag)
