@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from jtrain.widgets.routing import detached
+
 PATIENCE_S = 60.0
 """A view that wasn't heard of for so long is gone: a browser that is closed or loads its page again says nothing."""
 _MOST_VIEWS = 100
@@ -50,7 +52,7 @@ class Pulse:
             elif len(self._seen) < _MOST_VIEWS or view in self._seen:
                 self._seen[view] = time.monotonic()
             if self._is_wanted() and not self.is_beating:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=detached, args=(self._run,), name=self._name, daemon=True)
                 self._thread.start()
         self._wake.set()
 

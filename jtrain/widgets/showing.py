@@ -6,13 +6,13 @@ that isn't known yet is asked; the text gives way to the widget as soon as it an
 
 from __future__ import annotations
 
-import contextvars
 import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jtrain.view import frontend
+from jtrain.widgets.routing import detached
 
 _FOLDER = Path(__file__).parent
 _VIEW = "application/vnd.jupyter.widget-view+json"
@@ -22,16 +22,6 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 def source_of(*names: str) -> str:
     """The text of these files of this folder, one after the other: a widget's script is a single module."""
     return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
-
-
-def detached(act: Callable[..., None], *args: Any) -> None:
-    """Do something for a front end's message without being a part of its handling.
-
-    From ipykernel 7.4 on, a front end's messages go to the subshell whose request was being handled when the kernel
-    last wrote to that widget. JupyterLab ends its subshells with its pages, and the widget would be deaf for ever.
-    Outside of any request the kernel falls back on its main shell.
-    """
-    contextvars.Context().run(act, *args)
 
 
 class Showing:

@@ -24,16 +24,17 @@ class FrontEnd:
         self.on_change: Callable[[str, dict[str, Any]], None] = lambda comm_id, changed: None
 
     def run(self, cell: str) -> Outputs:
-        """Run a cell to its end."""
+        """Run a cell to its end; messages that don't belong to it are heard meanwhile too."""
         outputs = Outputs()
-
-        def hear(message: dict[str, Any]) -> None:
-            outputs.add(message)
+        request = self._client.execute(cell, allow_stdin=False)
+        while True:
+            message = self._client.get_iopub_msg(timeout=90)
             self._hear(message)
-
-        reply = self._client.execute_interactive(cell, timeout=90, output_hook=hear, allow_stdin=False)
-        outputs.status = reply["content"]["status"]
-        assert outputs.status == "ok", outputs.traceback
+            if message["parent_header"].get("msg_id") == request:
+                outputs.add(message)
+                if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                    break
+        assert not outputs.error, outputs.traceback
         return outputs
 
     def hear_until(self, is_true: Callable[[], bool], timeout_s: float = 30.0) -> None:
