@@ -75,7 +75,8 @@ class WorkerError(JtrainError, RuntimeError):
     original exception, `traceback_text`, and `frames`: dicts with `file`, `line`,
     `function`, `text` (source line) and `user` (False for library code).
     `others` holds one sentence for each further rank that ended because of the first. `sources`: code that is in no
-    file, by the name it has in `frames`: the number of its first line, and its text.
+    file, by the name it has in `frames`: the number of its first line, and its text. `causes`: the exceptions that led
+    to it, the first one first: dicts with `type`, `message`, `frames` and `is_direct` (it was raised `from` that one).
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class WorkerError(JtrainError, RuntimeError):
         next_step: str = "",
         others: list[str] | None = None,
         sources: Mapping[str, tuple[int, str]] | None = None,
+        causes: list[dict[str, Any]] | None = None,
     ) -> None:
         super().__init__(sentence)
         self.run_id = run_id
@@ -102,6 +104,7 @@ class WorkerError(JtrainError, RuntimeError):
         self.next_step = next_step
         self.others = others or []
         self.sources = dict(sources or {})
+        self.causes = causes or []
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the rank's own traceback."""

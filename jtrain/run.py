@@ -287,6 +287,7 @@ def _worker_error(run: Run, exit_: dict[str, Any] | None) -> WorkerError:
         frames=error.get("frames", []),
         next_step=exit_.get("next_step", ""),
         others=list(exit_.get("others", ())),
+        causes=error.get("causes", []),
         sources={run.spec.source.filename: (run.spec.source.first_line, run.spec.source.text)},
     )
 

@@ -31,6 +31,8 @@ def render_worker_error(error: WorkerError, *, has_colors: bool | None = None) -
     kind = error.type_name or type(error).__name__
     where = f"run {error.run_id}" if error.rank is None else f"rank {error.rank} of run {error.run_id}"
     lines = [paint("-" * _WIDTH, _RED), f"{paint(kind, _RED)}{where.rjust(_WIDTH - len(kind))}"]
+    for cause in error.causes:
+        lines += _cause(cause, error.sources, paint)
     lines += _body(error, paint)
     if lines[-1]:
         lines.append("")
@@ -48,10 +50,27 @@ def _body(error: WorkerError, paint: _Paint) -> list[str]:
     if not frames or error.type_name.endswith("ExceptionGroup"):
         text = error.traceback_text.rstrip()
         return text.splitlines() if "Traceback (" in text else []
+    return _all_frames(frames, error.sources, paint)
+
+
+def _cause(cause: Mapping[str, Any], sources: Sources, paint: _Paint) -> list[str]:
+    """An exception that led to the next one, as Python words it."""
+    lines = _all_frames(_without_library_start(cause.get("frames", ())), sources, paint)
+    if lines and lines[-1]:
+        lines.append("")
+    relation = (
+        "The above exception was the direct cause of the following exception:"
+        if cause.get("is_direct")
+        else "During handling of the above exception, another exception occurred:"
+    )
+    return [*lines, f"{paint(str(cause.get('type')), _RED)}: {cause.get('message')}", "", relation, ""]
+
+
+def _all_frames(frames: Sequence[Mapping[str, Any]], sources: Sources, paint: _Paint) -> list[str]:
     lines: list[str] = []
     for is_user, group in groupby(frames, key=lambda frame: bool(frame.get("user"))):
         found = list(group)
-        lines += _user_frames(found, error.sources, paint) if is_user else [paint(_folded(found), _DIM)]
+        lines += _user_frames(found, sources, paint) if is_user else [paint(_folded(found), _DIM)]
     return lines
 
 

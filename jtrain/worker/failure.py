@@ -29,6 +29,7 @@ _MOST_LINES = 400
 _LINES_AT_ENDS = 120
 _MOST_CHARACTERS = 20_000
 _MOST_CALLS = 5_000
+_MOST_CAUSES = 5
 
 
 class Frames:
@@ -96,8 +97,33 @@ def describe(error: BaseException, rank: int, step: int, frames: Frames) -> dict
         "time": time.time(),
         "step": step,
         "frames": frames.of(tb := frames.without_launcher(error.__traceback__)),
+        "causes": [_cause(*earlier, frames) for earlier in reversed(_earlier(error))],
         "text": _clean(_shorten(_text(error, tb))),
         "exit_code": None,
+    }
+
+
+def _earlier(error: BaseException) -> list[tuple[BaseException, bool]]:
+    """What led to an exception, the latest first: each exception, and whether it was named as the cause (`from`)."""
+    found: list[tuple[BaseException, bool]] = []
+    seen = {id(error)}
+    while len(found) < _MOST_CAUSES:
+        cause = error.__cause__
+        before = cause if cause is not None or error.__suppress_context__ else error.__context__
+        if before is None or id(before) in seen:
+            break
+        found.append((before, cause is not None))
+        seen.add(id(before))
+        error = before
+    return found
+
+
+def _cause(error: BaseException, is_direct: bool, frames: Frames) -> dict[str, Any]:
+    return {
+        "type": type(error).__qualname__,
+        "message": _clean(_message(error)),
+        "frames": frames.of(frames.without_launcher(error.__traceback__)),
+        "is_direct": is_direct,
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 from jtrain.domain.states import State
 from jtrain.errors import LaunchError, OptionError, WorkerError
 from jtrain.run import runs
+from jtrain.traceback_view import render_worker_error
 from jtrain.worker.failure import Frames
 from tests.cells import start
 
@@ -227,3 +228,13 @@ def test_rubbish_on_the_standard_streams_is_kept_and_shown_as_text() -> None:
     log = run.logs()
     for text in ("raw", "no newline", "from a child", "error", "half a pair"):
         assert text in log
+
+
+def test_what_an_error_was_raised_from_is_shown_before_it() -> None:
+    error = error_of("try:\n    1 / 0\nexcept ZeroDivisionError as first:\n    raise ValueError('outer') from first")
+    assert [(cause["type"], cause["is_direct"]) for cause in error.causes] == [("ZeroDivisionError", True)]
+    shown = "\n".join(render_worker_error(error, has_colors=False))
+    places = [shown.index(part) for part in ("1 / 0", "ZeroDivisionError: ", "direct cause", "ValueError: outer")]
+    assert places == sorted(places)
+    hidden = error_of("try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise ValueError('outer') from None")
+    assert hidden.causes == []
