@@ -33,6 +33,8 @@ class Position(BaseModel):
     `loop_epochs`: by the last loop over a loader, how many of the loader's epochs are over; `feed_epochs`: the same for
     loaders that no outermost loop went over, by the order of their preparation. `beside`: loops inside the outermost.
     `feed_lengths`: by that order, how many batches an epoch of a loader had, where that is known.
+    `ranks` and `accumulation`: for how many ranks and batches on each an optimizer step is laid out. Batches are counted
+    in this layout, also by a run that goes on with another number of ranks (0: that of the ranks that wrote it).
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -52,6 +54,8 @@ class Position(BaseModel):
     feed_epochs: dict[int, int] = Field(default_factory=dict)
     feed_lengths: dict[int, int] = Field(default_factory=dict)
     beside: list[Beside] = Field(default_factory=list)
+    ranks: int = 0
+    accumulation: int = 0
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from jtrain.errors import CheckpointError
 from jtrain.store.checkpoints import list_checkpoints
 from jtrain.store.files import sync_folder, write_atomic
 from jtrain.store.paths import RunPaths
+from jtrain.worker.elastic import spread_own
 
 _SHARED = "shared.pt"
 _CHUNK_BYTES = 8 * 1024 * 1024
@@ -140,7 +141,8 @@ class Checkpointer:
     def load(self, name: str) -> tuple[Loaded, str, list[str]]:
         """The checkpoint `name`, or the newest good one if that is damaged; its name, and what was wrong with others.
 
-        Raises CheckpointError when none is good, or when it was written by another number of ranks.
+        One that another number of ranks wrote is spread over these (elastic.py). Raises CheckpointError when none is
+        good.
         """
         folders = self._newest_first()
         wanted = self.paths.checkpoints / name
@@ -166,10 +168,7 @@ class Checkpointer:
         if manifest.format > FORMAT_VERSION:
             return f"{folder.name}: it was written by a newer jtrain (format {manifest.format})"
         if manifest.world_size != self._group.size:
-            raise CheckpointError(
-                f"checkpoint {folder.name} was written by {manifest.world_size} rank(s) and this run has "
-                f"{self._group.size}; start it with --nproc {manifest.world_size} (or as many --gpus)"
-            )
+            ranks = range(manifest.world_size)  # whose parts are spread over the ranks there are
         for file in (_SHARED, *map(_own_file, ranks)):
             entry = manifest.files.get(file)
             path = folder / file
@@ -181,7 +180,14 @@ class Checkpointer:
 
     def _read(self, folder: Path) -> Loaded:
         manifest = Manifest.model_validate_json((folder / MANIFEST).read_bytes())
-        return Loaded(manifest.position, _load(folder / _SHARED), _load(folder / _own_file(self._group.rank)))
+        position = manifest.position
+        position.ranks = position.ranks or manifest.world_size
+        if manifest.world_size == self._group.size:
+            own = _load(folder / _own_file(self._group.rank))
+        else:
+            owns = [_load(folder / _own_file(rank)) for rank in range(manifest.world_size)]
+            own = spread_own(owns, self._group.rank, position)
+        return Loaded(position, _load(folder / _SHARED), own)
 
 
 def _own_file(rank: int) -> str:

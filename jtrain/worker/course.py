@@ -21,6 +21,7 @@ from jtrain.errors import CheckpointError
 from jtrain.store.ranks import RankTable, Request
 from jtrain.worker.checkpointer import Checkpointer, Loaded
 from jtrain.worker.data import Feed
+from jtrain.worker.elastic import Layout, Piece, Spread, keep_pace
 from jtrain.worker.recorder import Recorder
 from jtrain.worker.state import TrainingState
 
@@ -81,6 +82,10 @@ class Course:
         self._number = 0
         self._is_wanted = False
         """Whether the cell asked for a checkpoint, which waits for the next boundary."""
+        self.spread: Spread | None = None
+        """How the steps are made on another number of ranks than the run began with; None on that number."""
+        self.piece: Piece | None = None
+        """What the batch is that the cell has."""
 
     @property
     def is_replaying(self) -> bool:
@@ -92,6 +97,14 @@ class Course:
         """Whether what the cell logs now was logged before, or will be again."""
         return self._resume_from is not None or self.has_paused
 
+    @property
+    def layout(self) -> Layout:
+        """How an optimizer step is laid out: as it was when the run began."""
+        if self.spread is not None:
+            return self.spread.layout
+        accelerator = self._accelerator()
+        return Layout(accelerator.num_processes, accelerator.gradient_accumulation_steps)
+
     def _pending(self) -> Position | None:
         """Where the cell has to go on, while it hasn't got there; the checkpoint is read at the first call."""
         if self._resume_from is None:
@@ -101,7 +114,28 @@ class Course:
             for problem in problems:
                 self.notify("warning", f"checkpoint skipped: {problem}")
             self._resume_from = name
+            self._spread_over_ranks(self._loaded.position)
         return self._loaded.position
+
+    def _spread_over_ranks(self, position: Position) -> None:
+        """See to it that a run of another number of ranks goes on with the same steps."""
+        accelerator = self._accelerator()
+        size, usual = accelerator.num_processes, accelerator.gradient_accumulation_steps
+        layout = Layout(position.ranks or size, position.accumulation or usual)
+        if layout.ranks == size:
+            return
+        if position.beside:
+            raise CheckpointError(
+                f"the checkpoint was taken in two loops side by side: resume it on {layout.ranks} rank(s), as it was"
+            )
+        spread = self.spread = Spread(layout, size)
+        accelerator.gradient_accumulation_steps = spread.accumulation
+        cut = f", batches cut in {spread.cuts}" if spread.cuts > 1 else ""
+        self.notify(
+            "info",
+            f"the run began on {layout.ranks} rank(s), accumulating {layout.accumulation} batch(es) on each, and goes "
+            f"on with {spread.accumulation} on each of {size}{cut}: the same samples in the same steps",
+        )
 
     # Loops -----------------------------------------------------------------------------------------------------
 
@@ -250,11 +284,14 @@ class Course:
         return self._checkpointer().save(position, shared, self.state.own(accelerator, self.window))
 
     def _place(self, accelerator: Accelerator) -> Position:
+        layout = self.layout
         place: dict[str, Any] = {
             "phase": 0 if accelerator.sync_gradients else accelerator.step,
             "loop_epochs": {feed.last_loop: feed.epoch for feed in self.feeds if feed.last_loop is not None},
             "feed_epochs": {feed.index: feed.epoch for feed in self.feeds if feed.last_loop is None},
-            "feed_lengths": {feed.index: length for feed in self.feeds if (length := feed.num_batches())},
+            "feed_lengths": {feed.index: length for feed in self.feeds if (length := feed.num_batches(layout.ranks))},
+            "ranks": layout.ranks,
+            "accumulation": layout.accumulation,
             "beside": list(self.beside),
             "call": 0,
         }
@@ -269,7 +306,11 @@ class Course:
         loaded, name = self._loaded, self._resume_from
         if loaded is None:
             return None
-        self.window = self.state.restore(self._accelerator(), loaded.shared, loaded.own)
+        accelerator = self._accelerator()
+        self.window = self.state.restore(accelerator, loaded.shared, loaded.own)
+        if self.spread is not None:
+            for scheduler in accelerator._schedulers:
+                keep_pace(scheduler, self.spread.layout, lambda: self.piece)
         self._loaded = self._resume_from = None
         self.position = loaded.position
         for feed in self.feeds:
@@ -284,12 +325,12 @@ class Course:
     def _compare_lengths(self, before: Position) -> None:
         """Warn of loaders that are longer or shorter than when the checkpoint was taken."""
         for feed in self.feeds:
-            length = feed.num_batches()
+            length = feed.num_batches(self.layout.ranks)
             if length and length != before.feed_lengths.get(feed.index, length):
                 self.notify(
                     "warning",
                     f"a loader has {length} batches in an epoch now and had {before.feed_lengths[feed.index]} when the "
-                    "checkpoint was taken (another batch size, data set or number of ranks): training goes on at the "
+                    "checkpoint was taken (another batch size or data set): training goes on at the "
                     "same number of batches, so some samples of this epoch may come twice or not at all",
                 )
 

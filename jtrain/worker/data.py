@@ -12,6 +12,7 @@ The sharding over ranks, the move to the device and the look-ahead are Accelerat
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ from torch.utils.data import (
     default_collate,
 )
 
+from jtrain.errors import CheckpointError
+from jtrain.worker.elastic import Piece, Spread, rows, shard_for
 from jtrain.worker.randomness import Stream, mix, seeded
 
 _SEEDABLE = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
@@ -118,7 +121,9 @@ class StampingSampler:
         self.inner = inner
         self.seed = seed
         self.epoch = 0
-        self._next: tuple[int, int, int] | None = None
+        self.pieces: deque[Piece] = deque()
+        """Of a run with another number of ranks than it began with: what the batches given so far are, oldest first."""
+        self._next: tuple[int, int, int, Spread | None] | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Tell the user's own samplers, and choose the order of the next iteration unless `begin_at` does."""
@@ -127,30 +132,43 @@ class StampingSampler:
             if not isinstance(sampler, _SEEDABLE) and hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
 
-    def begin_at(self, seed: int, epoch: int, batch: int) -> None:
+    def begin_at(self, seed: int, epoch: int, batch: int, spread: Spread | None = None) -> None:
         """Let the next iteration be the one of (`seed`, `epoch`), from number `batch` on."""
-        self._next = seed, epoch, batch
+        self._next = seed, epoch, batch, spread
+        self.pieces.clear()
+
+    def num_rows(self, ranks: int) -> int:
+        """Batches that each of `ranks` ranks would get in an epoch. Raises TypeError when that is unknown."""
+        return len(shard_for(self.inner, self.inner.batch_sampler, ranks, 0))
 
     def __len__(self) -> int:
         return len(self.inner)
 
     def __iter__(self) -> Iterator[StampedIndices]:
         # Looked at when the first batch is asked for: a DataLoader with workers calls `iter` twice and uses the second.
-        (seed, epoch, start), self._next = self._next or (self.seed, self.epoch, 0), None
-        for number, indices in enumerate(self._ordered(mix(_ORDER, seed, epoch))):
+        (seed, epoch, start, spread), self._next = self._next or (self.seed, self.epoch, 0, None), None
+        order = mix(_ORDER, seed, epoch)
+        if spread is not None:
+            dealt = self._ordered(order, rows(self.inner, spread.layout.ranks))
+            for piece in spread.pieces(dealt, start, self.inner.process_index):
+                self.pieces.append(piece)
+                number = mix(piece.number, piece.slice) if piece.slice else piece.number
+                yield _restamp(list(piece.indices), (seed, epoch, number))
+            return
+        for number, indices in enumerate(self._ordered(order, self.inner)):
             if number >= start:
                 yield _restamp(list(indices), (seed, epoch, number))
 
-    def _ordered(self, order: int) -> Iterable[list[int]]:
-        """The inner batches; a sampler of unknown kind draws its random numbers from a stream of its own."""
+    def _ordered(self, order: int, batches: Iterable[Any]) -> Iterable[Any]:
+        """The inner `batches`; a sampler of unknown kind draws its random numbers from a stream of its own."""
         for sampler in _chain(self.inner):
             if isinstance(sampler, _SEEDABLE):
                 sampler.generator = torch.Generator().manual_seed(order)
         known = (*_SEEDABLE, SequentialSampler, BatchSampler, BatchSamplerShard)
         if all(type(sampler) in known for sampler in _chain(self.inner)):
-            yield from self.inner
+            yield from batches
             return
-        yield from drawn_from(Stream(order), self.inner)
+        yield from drawn_from(Stream(order), batches)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "inner":
@@ -190,27 +208,54 @@ class Feed:
         if hasattr(self.loader, "iteration"):
             self.loader.iteration = epoch
 
-    def num_batches(self) -> int:
-        """Batches of an epoch on this rank; 0 when that is unknown."""
+    def num_batches(self, ranks: int) -> int:
+        """Batches of an epoch on each of `ranks` ranks; 0 when that is unknown."""
         try:
-            return len(self.loader)
+            return len(self.loader) if self._sampler is None else self._sampler.num_rows(ranks)
         except TypeError:
             return 0
 
-    def iterate(self, seed: int, epoch: int, start: int) -> Iterator[Any]:
-        """The batches of (`seed`, `epoch`) from number `start`; one more epoch is over when this ends or is left."""
+    def iterate(
+        self, seed: int, epoch: int, start: int, spread: Spread | None = None
+    ) -> Iterator[tuple[Any, Piece | None]]:
+        """The batches of (`seed`, `epoch`) from number `start`; one more epoch is over when this ends or is left.
+
+        With `spread` in its pieces, from row `start` on. Raises CheckpointError when that can't be.
+        """
         over = self.epoch
+        if spread is not None and not self.deals_out:
+            spread = None
         _seed_loader(self.loader, mix(_LOADER, seed, epoch))
         try:
             if self._sampler is not None:
-                self._sampler.begin_at(seed, epoch, start)
-                yield from self.loader
-            else:
-                # An iterable's first batches are fetched again and dropped, with the same random numbers.
-                yield from islice(drawn_from(Stream(mix(_ITERABLE, seed, epoch)), self.loader), start, None)
+                self._sampler.begin_at(seed, epoch, start, spread)
+                for batch in self.loader:
+                    yield batch, self._sampler.pieces.popleft() if spread is not None else None
+                return
+            if spread is not None:
+                self._check_stream(spread, start)
+                start, pieces = start * spread.layout.ranks // spread.size, spread.stream(start)
+            # An iterable's first batches are fetched again and dropped, with the same random numbers.
+            for batch in islice(drawn_from(Stream(mix(_ITERABLE, seed, epoch)), self.loader), start, None):
+                yield batch, next(pieces) if spread is not None else None
         finally:
             self.epoch = over + 1
             self._leave()
+
+    @property
+    def deals_out(self) -> bool:
+        """Whether the ranks share the batches out among them; each of them has all of, say, a list."""
+        return isinstance(self.loader, DataLoaderShard)
+
+    def _check_stream(self, spread: Spread, start: int) -> None:
+        before = f"{spread.layout.ranks} rank{'s' if spread.layout.ranks > 1 else ''}"
+        if isinstance(self.loader.dataset, IterableDataset) and self.loader.num_workers:
+            why = "the order of an IterableDataset with num_workers depends on them"
+        elif spread.cuts > 1 or start * spread.layout.ranks % spread.size:
+            why = f"its batches can't be cut for {spread.size} of them"
+        else:
+            return
+        raise CheckpointError(f"a loader can't go on with another number of ranks: {why}. Resume it on {before}")
 
     def _leave(self) -> None:
         """Tell Accelerate, when the loader was left in the middle, that nobody is inside any more."""

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from jtrain.errors import JtrainError
 from jtrain.worker.course import Course
 from jtrain.worker.data import Feed, prepare_loader
+from jtrain.worker.elastic import Piece, accumulating
 from jtrain.worker.randomness import mix
 from jtrain.worker.recorder import Recorder
 
@@ -136,9 +137,11 @@ class Loop:
             for epoch in range(first_epoch, epochs):
                 course.position.epoch = epoch
                 self._row.epoch = (course.position.outer or 0) * epochs + epoch
-                yield from self._epoch(feed.iterate(seed, epoch, first_batch), first_batch)
+                spread = course.spread if first_batch or self._is_training() else None
+                may_stop = course.spread is spread or not feed.deals_out
+                yield from self._epoch(feed.iterate(seed, epoch, first_batch, spread), first_batch, may_stop)
                 first_batch = 0
-            if epochs > 0 and not course.position.batch and feed.num_batches() == 0:
+            if epochs > 0 and not course.position.batch and feed.num_batches(course.layout.ranks) == 0:
                 course.notify("warning", _EMPTY)
         finally:
             course.is_inside = False
@@ -153,34 +156,45 @@ class Loop:
         try:
             for epoch in range(place.epoch, epochs):
                 place.epoch, start = epoch, place.batch
-                for batch in feed.iterate(place.seed, epoch, start):
+                for batch, _ in feed.iterate(place.seed, epoch, start):
                     place.batch += 1
                     yield batch
                 place.batch = 0
         finally:
             course.end_beside(place)
 
-    def _epoch(self, batches: Iterator[Any], first_batch: int) -> Iterator[Any]:
-        accelerator, course, row = self._accelerator(), self._course, self._row
+    def _epoch(self, batches: Iterator[tuple[Any, Piece | None]], first_batch: int, may_stop: bool) -> Iterator[Any]:
+        """`may_stop`: whether the batches are counted as the run's layout has them, so that one can go on there."""
+        course, row, accelerator = self._course, self._row, self._accelerator()
+        accumulation = course.layout.accumulation
         position = course.position
         position.batch = row.batch = first_batch
-        for batch in batches:
+        rows_before = position.micro_step - first_batch
+        for batch, piece in batches:
             self._watch_optimizer()
             self._num_beside = 0
-            with accelerator.accumulate(*accelerator._models):
+            with accumulating(accelerator, piece, accumulation):
+                course.piece = piece
                 yield batch
             self._count_update()
-            position.batch = row.batch = position.batch + 1
-            position.micro_step = row.micro_step = position.micro_step + 1
+            position.batch = row.batch = position.batch + 1 if piece is None else piece.rows
+            position.micro_step = row.micro_step = rows_before + position.batch
             row.step = position.step
             row.samples += _size(batch)
             row.heartbeat = time.time()
-            course.boundary()
+            if may_stop and (piece is None or piece.is_last):
+                course.boundary()
+
+    def _is_training(self) -> bool:
+        """Whether a loop that begins may train; one that evaluates may need Accelerate's own dealing out."""
+        models = self._accelerator()._models
+        return not models or any(model.training for model in models)
 
     def _begin(self, feed: Feed, epochs: int, first_epoch: int, first_batch: int) -> None:
         """Say how long it will take: all iterations of `run.epochs` count as epochs of one loop."""
-        row, num_batches = self._row, feed.num_batches()
-        accumulate = self._accelerator().gradient_accumulation_steps
+        layout = self._course.layout
+        row, num_batches = self._row, feed.num_batches(layout.ranks)
+        accumulate = layout.accumulation
         iterations = max(self._outer_count, 1)
         row.epochs, row.num_batches = iterations * epochs, num_batches
         # An accumulation ends with its epoch.
