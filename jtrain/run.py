@@ -86,7 +86,9 @@ class Run:
 
     @property
     def shown_state(self) -> str:
-        """The state in a word, "interrupted" when the supervisor died."""
+        """The state in a word, "interrupted" when the supervisor died, "deleted" when the folder is gone."""
+        if not self.paths.root.exists():
+            return "deleted"
         return "interrupted" if self.is_interrupted else self.state.value
 
     @property

@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Protocol
 
-from jtrain.errors import JtrainError, RunInterrupted
+from jtrain.errors import JtrainError, RunInterrupted, RunNotFoundError
 from jtrain.interrupts import Interrupts
 from jtrain.run import Run
 from jtrain.view.snapshot import Snapshot, SnapshotReader
@@ -117,6 +117,8 @@ class Watch:
         run, state = self.run, self.run.shown_state
         if (error := run.error) is not None:
             raise error
+        if state == "deleted":
+            raise RunNotFoundError(f"the folder of run {run.id} is gone: {run.paths.root}")
         if state == "interrupted":
             raise JtrainError(
                 f"the supervisor of run {run.id} has died (or the machine had); what it said last is in "

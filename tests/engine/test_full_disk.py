@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 import sys
 import time
@@ -59,3 +60,10 @@ def test_printing_to_a_full_disk_raises_nothing() -> None:
         "os._exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=50, check=False).returncode == 7
+
+
+def test_a_run_that_was_deleted_by_hand_says_so() -> None:
+    run = train(epochs=1)
+    run.wait(timeout=40)
+    shutil.rmtree(run.paths.root)
+    assert repr(run) == f"<Run {run.id}: deleted>"
