@@ -1,5 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
+import { isCellOf } from './notebooktext';
 import { IJtrain } from './tokens';
 import { IRunRow } from './wire';
 
@@ -52,10 +53,4 @@ export async function openNotebook(
   }
   notebook.activeCellIndex = index;
   await notebook.scrollToItem(index);
-}
-
-/** Whether a cell's text is the run's code below its `%%jtrain` line. */
-export function isCellOf(cell: string, source: string): boolean {
-  const body = source.trim();
-  return body !== '' && cell.includes('%%jtrain') && cell.includes(body);
 }

@@ -3,7 +3,8 @@ import { ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { API } from './api';
 import { ConnectionState, IJtrainStream, IPartialWish, IWatch } from './tokens';
-import { IFollowWish, IWatchWish, StreamMessage } from './wire';
+import { merged } from './model/wishes';
+import { IWatchWish, StreamMessage } from './wire';
 
 const FIRST_DELAY_MS = 300;
 const LONGEST_DELAY_MS = 15000;
@@ -167,7 +168,7 @@ export class Stream implements IJtrainStream {
       type: 'watch',
       machine: parts.some(part => part.machine),
       runs: parts.some(part => part.runs),
-      follow: merge(parts.flatMap(part => part.follow?.() ?? []))
+      follow: merged(parts.flatMap(part => part.follow?.() ?? []))
     };
     this._socket.send(JSON.stringify(wish));
   }
@@ -189,45 +190,4 @@ export class Stream implements IJtrainStream {
   private _lostSince = 0;
   private _seq = 0;
   private _isDue = false;
-}
-
-/** One wish per run. Of two views that have different amounts of a series, the one that has less says where to begin. */
-export function merge(wishes: IFollowWish[]): IFollowWish[] {
-  const found = new Map<string, IFollowWish>();
-  for (const wish of wishes) {
-    const other = found.get(wish.run);
-    found.set(wish.run, other ? joined(other, wish) : wish);
-  }
-  return [...found.values()];
-}
-
-function joined(first: IFollowWish, second: IFollowWish): IFollowWish {
-  const metrics =
-    first.metrics && second.metrics
-      ? [...new Set([...first.metrics, ...second.metrics])]
-      : null;
-  return {
-    run: first.run,
-    metrics,
-    series: earliest(first.series, second.series),
-    logs: earliest(first.logs, second.logs),
-    samples: first.samples || second.samples
-  };
-}
-
-type Cursors = IFollowWish['series'];
-
-function earliest(first: Cursors, second: Cursors): Cursors {
-  const result = { ...first };
-  for (const [name, cursor] of Object.entries(second)) {
-    const other = result[name];
-    const isBefore =
-      !other ||
-      cursor.attempt < other.attempt ||
-      (cursor.attempt === other.attempt && cursor.count < other.count);
-    if (isBefore) {
-      result[name] = cursor;
-    }
-  }
-  return result;
 }
