@@ -6,17 +6,22 @@ import difflib
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from jtrain.devices.choose import ask, is_picker, list_chosen
+from jtrain.devices.sampler import cpu_slots, visible_devices
 from jtrain.domain.spec import RunSpec, Source
 from jtrain.domain.states import ALIVE, State
 from jtrain.engine.zygote import start
 from jtrain.errors import CheckpointError, StoreError, nearest
-from jtrain.options import RunOptions
+from jtrain.options import RunOptions, make_options
 from jtrain.run import Run
 from jtrain.store.checkpoints import CheckpointInfo, damaged_checkpoints, list_checkpoints
-from jtrain.store.paths import RunPaths
+from jtrain.store.choice import read_choice
+from jtrain.store.paths import RunPaths, store_root
 from jtrain.store.runs import RunStore
 
 _ALIKE = 0.6
@@ -113,9 +118,27 @@ def _link_folder(source: Path, target: Path) -> None:
         shutil.copytree(source, target)
 
 
-def resume_from(run: Run, checkpoint: str) -> Run:
+def other_devices(run: Run, gpus: object, nproc: int | None) -> dict[str, Any] | None:
+    """The options `gpus` and `nproc` of a run that goes on with other devices than it had; None when none are given.
+
+    Raises OptionError for values that mean nothing, DeviceError for what this machine hasn't got.
+    """
+    if gpus is None and nproc is None:
+        return None
+    standing, old = run.standing, run.spec.options
+    if gpus is None:
+        gpus = old.gpus if standing.gpus is None else standing.gpus
+    options = make_options(gpus=gpus, nproc=nproc)
+    visible = visible_devices()
+    if is_picker(options.gpus):
+        options = options.model_copy(update={"gpus": list_chosen(read_choice(store_root()), nproc, visible)})
+    ask(options.gpus, options.nproc, visible, cpu_slots())
+    return {"gpus": options.gpus, "nproc": options.nproc}
+
+
+def resume_from(run: Run, checkpoint: str, *, gpus: object = None, nproc: int | None = None) -> Run:
     """Go on from `checkpoint` of `run`: in the run itself when it rests and that is its newest one, else in a new run
-    with the same code and options, so that what the run has done since is kept.
+    with the same code and options, so that what the run has done since is kept. `gpus`, `nproc` as in `Run.resume`.
 
     Raises CheckpointError naming the nearest one, LaunchError or StoreError when the new run can't be made.
     """
@@ -124,11 +147,11 @@ def resume_from(run: Run, checkpoint: str) -> Run:
         raise CheckpointError(f"run {run.id} has no checkpoint to go on from{_why_none(run.paths)}")
     chosen = _choose(run.id, checkpoint, found)
     if chosen == found[-1] and run.state is not State.FINISHED:
-        return run.resume()
-    return _branch(run, _origin(run.store, run.id, chosen))
+        return run.resume(gpus=gpus, nproc=nproc)
+    return _branch(run, _origin(run.store, run.id, chosen), other_devices(run, gpus, nproc) or {})
 
 
-def _branch(run: Run, origin: Origin) -> Run:
+def _branch(run: Run, origin: Origin, devices: Mapping[str, Any]) -> Run:
     """A new run from a checkpoint of `run`."""
     store, old = run.store, run.spec
     run_id = store.new_id()
@@ -139,7 +162,7 @@ def _branch(run: Run, origin: Origin) -> Run:
             "name": run_id if old.name == old.id else old.name,
             "created": time.time(),
             "resumed_from": source,
-            "options": old.options.model_copy(update={"resume": source}),
+            "options": old.options.model_copy(update={"resume": source, **devices}),
         }
     )
     with store.create(run_id) as paths:

@@ -232,12 +232,15 @@ class Run:
             lock.close()
         self.store.note(self.id)
 
-    def resume(self) -> Run:
+    def resume(self, *, gpus: object = None, nproc: int | None = None) -> Run:
         """Go on from the last good checkpoint (from the start when there is none), with the same spec.
 
-        Raises CheckpointError for a run that has finished, JtrainError for one that is alive.
+        `gpus` and `nproc`: with other devices than before, as the options of the launch; also on another number of
+        ranks it makes the same optimizer steps of the same samples. Raises CheckpointError for a run that has finished,
+        JtrainError for one that is alive, OptionError or DeviceError for devices that can't be had.
         """
         from jtrain.engine.zygote import start
+        from jtrain.resuming import other_devices
 
         if not self.is_at_rest:
             raise JtrainError(f"run {self.id} is {self.state} already; `%jtrain attach {self.id}` shows it")
@@ -246,8 +249,11 @@ class Run:
             raise CheckpointError(f"run {self.id} has finished; to train on, start a new run with --resume {self.id}")
         if state not in RESUMABLE and not self.is_interrupted:
             raise JtrainError(f"run {self.id} is {state} and can't be resumed")
+        devices = other_devices(self, gpus, nproc)
         before = self.standing.last_event
         take(self.paths.inbox)  # what was wished of the supervisor that died: going on is the newer wish
+        if devices is not None:
+            put(self.paths.inbox, Command("devices", by=getpass.getuser(), data=devices))
         start(self.paths.root)
         self._wait_for_owner(before)
         return self

@@ -33,8 +33,8 @@ class Position(BaseModel):
     `loop_epochs`: by the last loop over a loader, how many of the loader's epochs are over; `feed_epochs`: the same for
     loaders that no outermost loop went over, by the order of their preparation. `beside`: loops inside the outermost.
     `feed_lengths`: by that order, how many batches an epoch of a loader had, where that is known.
-    `ranks` and `accumulation`: for how many ranks and batches on each an optimizer step is laid out. Batches are counted
-    in this layout, also by a run that goes on with another number of ranks (0: that of the ranks that wrote it).
+    `ranks` and `accumulation`: for how many ranks and batches on each an optimizer step is laid out. Batches are
+    counted in this layout, also by a run that goes on with another number of ranks (0: that of those that wrote it).
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -87,7 +87,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a journal says about a run at one moment. `priority` is None unless it was changed after the launch."""
+    """What a journal says about a run at one moment. `priority` is None unless it was changed after the launch.
+
+    `gpus` and `nproc` are what it was last resumed with; where `gpus` is None, it has those of its launch.
+    """
 
     state: State = State.QUEUED
     reason: str = ""
@@ -98,6 +101,8 @@ class Standing:
     attempt: int = 0
     devices: tuple[str, ...] = ()
     priority: int | None = None
+    gpus: str | None = None
+    nproc: int | None = None
     last_event: int = 0
 
 
@@ -126,4 +131,6 @@ def advance(standing: Standing, event: Event) -> Standing:
         changes["reason"] = event.reason
     elif event.kind == "priority":
         changes["priority"] = int(event.data["priority"])
+    elif event.kind == "devices":
+        changes |= {"gpus": str(event.data["gpus"]), "nproc": event.data["nproc"]}
     return Standing(**{**standing.__dict__, **changes})

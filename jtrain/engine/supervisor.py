@@ -18,6 +18,7 @@ from typing import Any
 
 from jtrain.devices.host import oom_kills
 from jtrain.devices.sampler import SampleThread, visible_devices
+from jtrain.domain.spec import RunSpec
 from jtrain.domain.states import ALIVE, State
 from jtrain.engine.attempt import Attempt
 from jtrain.engine.exits import Exit, explain
@@ -107,6 +108,7 @@ class Supervisor:
         if self.journal.standing.attempt or self.journal.state is not State.QUEUED:
             self._write("queued", reason="resumed", owner_lost=self.journal.state in ALIVE)
             self.store.note(self.paths.id)  # the index has it as a run at rest, and looks no more at those
+        self._read_inbox()  # which devices it was resumed with
         while True:
             lease = self._wait_for_devices()
             if lease is None:
@@ -137,7 +139,7 @@ class Supervisor:
         try:
             # In line since it was launched or resumed, however long its supervisor took to start.
             standing = self.journal.standing
-            wait = DeviceWait(self.spec, visible_devices(), standing.since, standing.priority)
+            wait = DeviceWait(self._spec_now(), visible_devices(), standing.since, standing.priority)
         except JtrainError as error:
             self._write("failed", reason=str(error))
             return None
@@ -155,6 +157,14 @@ class Supervisor:
                 if self.journal.standing.priority is not None:
                     wait.set_priority(self.journal.standing.priority)
                 time.sleep(_WAIT_TICK_S)
+
+    def _spec_now(self) -> RunSpec:
+        """The spec with the devices that the run was last resumed with."""
+        standing = self.journal.standing
+        if standing.gpus is None:
+            return self.spec
+        options = self.spec.options.model_copy(update={"gpus": standing.gpus, "nproc": standing.nproc})
+        return self.spec.model_copy(update={"options": options})
 
     def _idle(self, seconds: float) -> bool:
         """Wait before a restart; False when the run was paused or stopped meanwhile."""
@@ -308,6 +318,14 @@ class Supervisor:
         self._write("asked", command=command.name, by=command.by)
         if command.name == "priority":
             self._change_priority(command)
+        elif command.name == "devices":
+            self._change_devices(command)
+
+    def _change_devices(self, command: Command) -> None:
+        """Devices can only be chosen while the run has none."""
+        gpus, nproc = command.data.get("gpus"), command.data.get("nproc")
+        if isinstance(gpus, str) and (nproc is None or type(nproc) is int) and self.journal.state is State.QUEUED:
+            self._write("devices", gpus=gpus, nproc=nproc)
 
     def _change_priority(self, command: Command) -> None:
         """A place in the line is only of use while the run waits; a wish that makes no sense is only recorded."""

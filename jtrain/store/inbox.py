@@ -12,7 +12,7 @@ from typing import Any
 from jtrain.store.files import read_json, write_atomic
 
 _MAX_BYTES = 64 * 1024
-COMMANDS = frozenset({"pause", "stop", "checkpoint", "priority"})
+COMMANDS = frozenset({"pause", "stop", "checkpoint", "priority", "devices"})
 """What a supervisor can be asked to do."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from jtrain.domain.devices import format_bytes
 from jtrain.domain.states import ALIVE, State
@@ -70,18 +70,23 @@ class ResumeArguments(OneRun):
     checkpoint: Annotated[
         str, Option("the checkpoint to go on from; another than the newest begins a new run", "NAME", "step-100")
     ] = ""
+    gpus: Annotated[str, Option("other GPUs than before, as for a launch", "auto|all|N|0,2|free|picker|none", "1")] = ""
+    nproc: Annotated[
+        int | None, Field(ge=1), Option("another number of processes (ranks); the steps stay the same", "N", "2")
+    ] = None
     background: Annotated[bool, Option("return at once instead of showing it")] = False
 
 
 def resume(arguments: ResumeArguments) -> Answer:
     """Go on from the last good checkpoint (from the start when there is none)."""
     run = find_run(arguments.run)
+    gpus, nproc = arguments.gpus or None, arguments.nproc
     if arguments.checkpoint:
-        resumed = resume_from(run, arguments.checkpoint)
+        resumed = resume_from(run, arguments.checkpoint, gpus=gpus, nproc=nproc)
         where = f"from {run.id}/{arguments.checkpoint}"
     else:
         found = run.checkpoints()
-        resumed = run.resume()
+        resumed = run.resume(gpus=gpus, nproc=nproc)
         where = f"from step {found[-1].step}" if found else "from the start: it has no checkpoint"
     if arguments.background:
         return Shown(f"run {resumed.id} goes on {where}; `%jtrain attach {resumed.id}` shows it")

@@ -26,5 +26,5 @@ def test_what_is_no_command_is_removed_and_ignored(tmp_path: Path) -> None:
 
 
 def test_an_unknown_command_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="checkpoint, pause, priority, stop"):
+    with pytest.raises(ValueError, match="checkpoint, devices, pause, priority, stop"):
         put(tmp_path, Command("paus"))

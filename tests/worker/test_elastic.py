@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from jtrain.domain.states import State
+from jtrain.errors import DeviceError
 from jtrain.run import Run
 from tests.cells import start
 
@@ -124,3 +125,14 @@ def test_the_same_steps_of_the_same_samples(
     changed = chain(tmp_path / "changed", *zip(ranks, stops, strict=True), accumulate=accumulate, **options)
     straight = chain(tmp_path / "straight", (ranks[0], NEVER), accumulate=accumulate, **options)
     assert_alike(tmp_path, changed, straight)
+
+
+def test_a_run_is_resumed_with_other_devices_and_remembers_them(tmp_path: Path) -> None:
+    run = chain(tmp_path / "changed", (2, 4))
+    for devices in ({"nproc": 1}, {}):
+        run.resume(**devices)  # type: ignore[arg-type]
+        assert run.wait(timeout=60) is State.PAUSED, run.logs()
+        assert (run.spec.options.nproc, run.standing.nproc, len(run.standing.devices)) == (2, 1, 1)
+    assert "the same samples in the same steps" in run.notices()[0]["text"]
+    with pytest.raises(DeviceError):
+        run.resume(gpus="7")
