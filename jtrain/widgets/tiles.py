@@ -39,7 +39,7 @@ def _tile(device: DeviceRow, *, is_hidden: bool) -> dict[str, Any]:
         "name": shown_name(device),
         "mark": "simulated" if device["is_simulated"] else "",
         "load": _bar("load", device["load_percent"], 100.0, figure(device["load_percent"], "%"), reasons),
-        "memory": _bar("memory", used, total, f"{figure(used, 'B')} of {figure(total, 'B')}", reasons),
+        "memory": _bar("memory", used, total, _memory_text(used, total), reasons),
         "figures": [
             _figure("temperature", device["temperature_celsius"], "°C", reasons),
             _figure("power", device["power_watts"], "W", reasons),
@@ -80,6 +80,13 @@ def _bar(label: str, value: float | None, most: float | None, text: str, reasons
     }
 
 
+def _memory_text(used: float | None, total: float | None) -> str:
+    """`9.71 of 24 GiB`: a tile has no room for the same unit twice."""
+    part, whole = figure(used, "B"), figure(total, "B")
+    number, _, unit = part.rpartition(" ")
+    return f"{number if number and whole.endswith(f' {unit}') else part} of {whole}"
+
+
 def _figure(label: str, value: float | None, unit: str, reasons: dict[str, str]) -> dict[str, str]:
     name = {"temperature": "temperature_celsius", "power": "power_watts"}[label]
     return {"label": label, "text": figure(value, unit), "reason": reasons.get(name, "")}
@@ -94,5 +101,5 @@ def _host(host: HostRow) -> list[dict[str, Any]]:
         "text": figure(host["cpu_percent"], "%"),
         "reason": reasons.get("cpu_percent", ""),
     }
-    memory = _bar("memory", used, total, f"{figure(used, 'B')} of {figure(total, 'B')}", reasons)
+    memory = _bar("memory", used, total, _memory_text(used, total), reasons)
     return [cpu, {**memory, "label": "RAM"}]

@@ -113,7 +113,7 @@ def test_a_tile_says_what_a_device_is_and_does(picker: GPUPicker) -> None:
     first, second = tiles(picker)
     assert (first["label"], first["name"], first["mark"]) == ("GPU 0", "NVIDIA Test 9000 (simulated)", "simulated")
     assert (first["load"]["share"], first["load"]["text"]) == (0.4, "40 %")
-    assert (first["memory"]["share"], first["memory"]["text"]) == (0.25, "1 GiB of 4 GiB")
+    assert (first["memory"]["share"], first["memory"]["text"]) == (0.25, "1 of 4 GiB")
     assert [figure["text"] for figure in first["figures"]] == ["51 °C", "90 W"]
     assert (first["owner"], first["can_choose"], second["label"]) == ("free", True, "GPU 1")
 
