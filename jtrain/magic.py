@@ -172,10 +172,10 @@ class NotebookDoor:
         if run.spec.options.outputs:
             self._shell.user_ns.update(run.outputs(self._shell.user_ns))
 
-    def _view(self, run: Run, *, is_awaited: bool = False, only_new: bool = False) -> View:
+    def _view(self, run: Run, *, is_awaited: bool = False, seen: int | None = None) -> View:
         if hasattr(self._shell, "kernel"):
-            return NotebookView(run, may_ask=is_awaited, only_new=only_new)
-        return TerminalView(run, only_new=only_new) if sys.stdout.isatty() else PlainView(run, only_new=only_new)
+            return NotebookView(run, may_ask=is_awaited, seen=seen)
+        return TerminalView(run, seen=seen) if sys.stdout.isatty() else PlainView(run, seen=seen)
 
     # Lines -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class NotebookDoor:
         with short_errors():
             found = self._answer(line)
             if isinstance(found, Watched):
-                await Watch(found.run, self._view(found.run, is_awaited=True, only_new=found.only_new)).wait_async()
+                await Watch(found.run, self._view(found.run, is_awaited=True, seen=found.seen_attempts)).wait_async()
                 self._take_outputs(found.run)
             else:
                 self._show(found)
@@ -194,7 +194,7 @@ class NotebookDoor:
             with short_errors():
                 found = self._answer(line)
                 if isinstance(found, Watched):
-                    Watch(found.run, self._view(found.run, only_new=found.only_new)).wait()
+                    Watch(found.run, self._view(found.run, seen=found.seen_attempts)).wait()
                     self._take_outputs(found.run)
                 else:
                     self._show(found)

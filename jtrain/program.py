@@ -169,8 +169,8 @@ def _watch(launch: Callable[[], Run], read: ReadWords) -> int:
     return FINISHED
 
 
-def _view(run: Run, *, only_new: bool = False) -> TerminalView | PlainView:
-    return TerminalView(run, only_new=only_new) if sys.stdout.isatty() else PlainView(run, only_new=only_new)
+def _view(run: Run, *, seen: int | None = None) -> TerminalView | PlainView:
+    return TerminalView(run, seen=seen) if sys.stdout.isatty() else PlainView(run, seen=seen)
 
 
 # Verbs -------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _view(run: Run, *, only_new: bool = False) -> TerminalView | PlainView:
 
 def _show(found: Answer) -> int:
     if isinstance(found, Watched):
-        Watch(found.run, _view(found.run, only_new=found.only_new)).wait()
+        Watch(found.run, _view(found.run, seen=found.seen_attempts)).wait()
         return FINISHED
     if isinstance(found, Question):
         found = found.do() if _agrees(found.text) else Shown("nothing was done")

@@ -26,7 +26,8 @@ _DONE = frozenset({State.FINISHED, State.FAILED, State.STOPPED})
 
 def attach(arguments: OneRun) -> Watched:
     """Show a run live, wherever it was started, and take over its results; interrupting that pauses the run."""
-    return Watched(find_run(arguments.run))
+    run = find_run(arguments.run)
+    return Watched(run, max(run.paths.attempt_numbers(), default=1) - 1)
 
 
 class PauseArguments(SomeRuns):
@@ -81,6 +82,7 @@ def resume(arguments: ResumeArguments) -> Answer:
     """Go on from the last good checkpoint (from the start when there is none)."""
     run = find_run(arguments.run)
     gpus, nproc = arguments.gpus or None, arguments.nproc
+    seen = max(run.paths.attempt_numbers(), default=0)
     if arguments.checkpoint:
         resumed = resume_from(run, arguments.checkpoint, gpus=gpus, nproc=nproc)
         where = f"from {run.id}/{arguments.checkpoint}"
@@ -90,7 +92,7 @@ def resume(arguments: ResumeArguments) -> Answer:
         where = f"from step {found[-1].step}" if found else "from the start: it has no checkpoint"
     if arguments.background:
         return Shown(f"run {resumed.id} goes on {where}; `%jtrain attach {resumed.id}` shows it")
-    return Watched(resumed)
+    return Watched(resumed, seen if resumed.id == run.id else 0)
 
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")

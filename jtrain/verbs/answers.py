@@ -29,10 +29,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Watched:
-    """A run to show live until it rests. `only_new`: the output there is already has been seen."""
+    """A run to show live until it rests; the output of its first `seen_attempts` attempts is left out."""
 
     run: Run
-    only_new: bool = True
+    seen_attempts: int = 0
 
 
 @dataclass(frozen=True)

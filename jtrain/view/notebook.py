@@ -35,9 +35,9 @@ SHOWN_COLUMNS = 240
 class NotebookView:
     """Shows a run below its cell. `may_ask` False: no event loop runs, so no browser could answer."""
 
-    def __init__(self, run: Run, *, may_ask: bool, only_new: bool = False) -> None:
+    def __init__(self, run: Run, *, may_ask: bool, seen: int | None = None) -> None:
         self._run = run
-        self._feed = OutputFeed(run, only_new=only_new)
+        self._feed = OutputFeed(run, seen=seen)
         self._bounds = Bounds(run.id)
         self._notices = Notices()
         self._kept: list[str] = []

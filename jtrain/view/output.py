@@ -22,27 +22,27 @@ _MOST_BYTES = 8 << 20
 class OutputFeed:
     """Follows rank 0's log from attempt to attempt.
 
-    `partial` is an unfinished last line (a progress bar). With `only_new` all that is there already is passed over,
-    but for the last few lines. The traceback that ends a rank is left out: the error is shown by itself. So what comes
-    after the rank has left its record of the error is held back until it is clear which lines those are.
+    `partial` is an unfinished last line (a progress bar). With `seen` the output of so many attempts is passed over,
+    and of what there is already of later ones only the last few lines are given. The traceback that ends a rank is left
+    out: the error is shown by itself. So what comes after the rank has left its record of the error is held back until
+    it is clear which lines those are.
     """
 
-    def __init__(self, run: Run, *, only_new: bool = False) -> None:
+    def __init__(self, run: Run, *, seen: int | None = None) -> None:
         self._run = run
         self._held: list[str] = []
         self._folder = WarningFolder()
         self._reader: LogReader | None = None
         self._attempt = 0
-        self._keeps_last = only_new
+        self._keeps_last = seen is not None
+        self._seen = seen or 0
         self.partial = ""
-        if only_new and (numbers := run.paths.attempt_numbers()):
-            self._attempt = numbers[-1] - 1
 
     def read(self) -> list[str]:
         """Complete lines that have come since the last call."""
         lines: list[str] = []
         for number in self._run.paths.attempt_numbers():
-            if number >= self._attempt:
+            if number >= self._attempt and number > self._seen:
                 lines += self._read_attempt(number)
         if self._keeps_last and lines:
             lines, self._keeps_last = lines[-LAST_LINES:], False

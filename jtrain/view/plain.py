@@ -35,11 +35,11 @@ class PlainView:
     """Writes lines to a stream, one write an update. With `bounds` a flood of lines is cut."""
 
     def __init__(
-        self, run: Run, stream: TextIO | None = None, *, bounds: Bounds | None = None, only_new: bool = False
+        self, run: Run, stream: TextIO | None = None, *, bounds: Bounds | None = None, seen: int | None = None
     ) -> None:
         self._run = run
         self._stream = stream
-        self._feed = OutputFeed(run, only_new=only_new)
+        self._feed = OutputFeed(run, seen=seen)
         self._bounds = bounds
         self._notices = Notices()
         self._said = ""

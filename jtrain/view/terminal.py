@@ -21,10 +21,10 @@ _MOST_LINES = 500
 class TerminalView:
     """Needs a stream that is a terminal."""
 
-    def __init__(self, run: Run, stream: TextIO | None = None, *, only_new: bool = False) -> None:
+    def __init__(self, run: Run, stream: TextIO | None = None, *, seen: int | None = None) -> None:
         self._run = run
         self._stream = stream or sys.stdout
-        self._feed = OutputFeed(run, only_new=only_new)
+        self._feed = OutputFeed(run, seen=seen)
         self._notices = Notices()
 
     def update(self, snapshot: Snapshot) -> None:

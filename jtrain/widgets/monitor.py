@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -52,7 +53,7 @@ class Monitor(Showing, anywidget.AnyWidget):
     def __init__(self, run: Run | str = "") -> None:
         self.run = run if isinstance(run, Run) else find_run(run)
         self._reader = SnapshotReader(self.run)
-        self._feed = OutputFeed(self.run, only_new=True)
+        self._feed = OutputFeed(self.run, seen=max(self.run.paths.attempt_numbers(), default=1) - 1)
         self._recent: deque[str] = deque(maxlen=SHOWN_LINES)
         self._note = ""
         self._noted_state = ""
@@ -154,8 +155,13 @@ class Monitor(Showing, anywidget.AnyWidget):
 
     def _obey(self, command: str) -> None:
         self._note, self._noted_state = _TOLD[command], self.run.shown_state
+        acts: dict[str, Callable[[], object]] = {
+            "pause": self.run.pause,
+            "resume": self.run.resume,
+            "stop": self.run.stop,
+        }
         try:
-            {"pause": self.run.pause, "resume": self.run.resume, "stop": self.run.stop}[command]()
+            acts[command]()
         except (JtrainError, OSError) as error:
             self._note = str(error)
         if self._pulse is not None:

@@ -22,7 +22,7 @@ def test_lines_come_once_and_an_unfinished_one_at_the_end() -> None:
 
 def test_whoever_comes_later_sees_the_last_lines_only() -> None:
     run = make_run(log="".join(f"{n}\n" for n in range(100)))
-    assert OutputFeed(run, only_new=True).read() == [str(n) for n in range(80, 100)]
+    assert OutputFeed(run, seen=0).read() == [str(n) for n in range(80, 100)]
 
 
 def test_the_traceback_that_ended_the_rank_is_left_out() -> None:
@@ -77,3 +77,11 @@ def test_what_was_never_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = feed.read()
     assert lines[-1] == "line 999"
     assert "too fast to be shown" in lines[0]
+
+
+def test_a_resumed_run_does_not_show_again_what_it_had_printed() -> None:
+    run = make_run(log="old 1\nold 2\n")
+    new = run.paths.attempt(2)
+    new.create()
+    new.log(0).write_text("new 1\nnew 2\n")
+    assert OutputFeed(run, seen=1).read() == ["new 1", "new 2"]

@@ -130,7 +130,7 @@ def test_attach_shows_a_run_from_where_it_is() -> None:
     found = answer(["attach"])
     assert isinstance(found, Watched)
     assert found.run.id == "brisk-otter-7"
-    assert found.only_new
+    assert found.seen_attempts == 0
 
 
 def test_a_finished_run_can_not_be_resumed() -> None:
