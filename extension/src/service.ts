@@ -31,7 +31,7 @@ export class Jtrain implements IJtrain {
   ) {
     const settings = ServerConnection.makeSettings();
     this.api = new Api(settings);
-    this.stream = new Stream(settings);
+    this.stream = new Stream(settings, this.api);
     this.machine = new MachineModel(this.api, this.stream);
     this.runs = new RunsModel(this.api, this.stream);
   }

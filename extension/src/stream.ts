@@ -2,19 +2,35 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { API } from './api';
-import { ConnectionState, IJtrainStream, IPartialWish, IWatch } from './tokens';
+import { Polling } from './polling';
+import {
+  ConnectionState,
+  IJtrainApi,
+  IJtrainStream,
+  IPartialWish,
+  IWatch
+} from './tokens';
 import { merged } from './model/wishes';
 import { IWatchWish, StreamMessage } from './wire';
 
 const FIRST_DELAY_MS = 300;
 const LONGEST_DELAY_MS = 15000;
+const FAILURES_BEFORE_POLLING = 3;
 
 /**
  * The page's one socket. It is open while somebody watches, and comes back by itself; every wish carries the cursors of
  * what the views have, so nothing is lost or repeated in between.
  */
 export class Stream implements IJtrainStream {
-  constructor(private readonly _settings: ServerConnection.ISettings) {
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    api: IJtrainApi
+  ) {
+    this._polling = new Polling(
+      api,
+      () => [...this._wishes.values()],
+      message => this._message.emit(message)
+    );
     window.addEventListener('online', () => this.reconnect());
     document.addEventListener('visibilitychange', () => {
       if (!document.hidden) {
@@ -33,6 +49,10 @@ export class Stream implements IJtrainStream {
 
   get lostSince(): number {
     return this._lostSince;
+  }
+
+  get isPolling(): boolean {
+    return this._polling.isOn;
   }
 
   get message(): ISignal<IJtrainStream, StreamMessage> {
@@ -99,6 +119,8 @@ export class Stream implements IJtrainStream {
     socket.onopen = () => {
       this._delay = FIRST_DELAY_MS;
       this._lostSince = 0;
+      this._numFailures = 0;
+      this._polling.stop();
       this._setState('live');
       this._send();
     };
@@ -126,6 +148,7 @@ export class Stream implements IJtrainStream {
     }
     this._socket = null;
     this._lostSince ||= Date.now();
+    this._numFailures++;
     this._timer = window.setTimeout(() => this._connect(), this._delay);
     this._delay = Math.min(2 * this._delay, LONGEST_DELAY_MS);
     void this._explain();
@@ -140,12 +163,16 @@ export class Stream implements IJtrainStream {
       const response = await makeRequest(url, {}, this._settings);
       if (response.status === 404) {
         state = 'missing';
+      } else if (response.ok && this._numFailures >= FAILURES_BEFORE_POLLING) {
+        // The server is there, and it is only the socket that doesn't get through.
+        this._polling.start();
       }
     } catch {
       state = 'lost';
     }
     if (this._lostSince) {
-      this._setState(state);
+      this._state = state;
+      this._stateChanged.emit(state);
     }
   }
 
@@ -155,6 +182,8 @@ export class Stream implements IJtrainStream {
     const socket = this._socket;
     this._socket = null;
     this._lostSince = 0;
+    this._numFailures = 0;
+    this._polling.stop();
     socket?.close();
     this._setState('connecting');
   }
@@ -188,6 +217,8 @@ export class Stream implements IJtrainStream {
   private _timer = 0;
   private _delay = FIRST_DELAY_MS;
   private _lostSince = 0;
+  private _numFailures = 0;
+  private readonly _polling: Polling;
   private _seq = 0;
   private _isDue = false;
 }

@@ -63,6 +63,8 @@ export interface IJtrainStream {
   readonly stateChanged: ISignal<IJtrainStream, ConnectionState>;
   /** When the connection was lost, in milliseconds since the epoch; 0 while it is there. */
   readonly lostSince: number;
+  /** Whether figures are fetched every few seconds, because only the socket doesn't get through. */
+  readonly isPolling: boolean;
   readonly message: ISignal<IJtrainStream, StreamMessage>;
   watch(wish: IPartialWish): IWatch;
   /** Try to connect now rather than when it is due. */

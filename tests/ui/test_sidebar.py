@@ -195,3 +195,16 @@ def test_a_server_without_the_extension_is_named(tmp_path: Path, own_store: Path
         sidebar = open_sidebar(page)
         missing = sidebar.locator('[data-notice="missing"]')
         expect(missing).to_contain_text("jupyter server extension enable jtrain")
+
+
+def test_where_a_proxy_cuts_websockets_figures_are_fetched_instead(lab: Lab, page: Page) -> None:
+    run = train(epochs=400, pause_s=0.02)
+    page.route_web_socket(re.compile("jtrain/api/stream"), lambda socket: socket.close())
+    lab.go(page)
+    sidebar = open_sidebar(page)
+    expect(sidebar.locator('[data-notice="polling"]')).to_contain_text("a proxy may cut websockets")
+    row = sidebar.locator(f'li[data-run="{run.id}"]')
+    expect(row).to_contain_text("running")
+    expect(sidebar.get_by_role("meter", name="Memory")).to_be_visible()
+    run.stop()
+    expect(row).to_contain_text("stopped", timeout=30_000)

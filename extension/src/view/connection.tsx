@@ -38,6 +38,15 @@ function Strip(): JSX.Element | null {
       </div>
     );
   }
+  if (stream.state === 'lost' && stream.isPolling) {
+    return (
+      <div className="jp-JtrainStrip" role="status" data-notice="polling">
+        {trans.__(
+          'The live connection does not get through; a proxy may cut websockets. Figures are fetched every few seconds instead.'
+        )}
+      </div>
+    );
+  }
   if (stream.state === 'lost') {
     const since = new Date(stream.lostSince).toLocaleTimeString();
     return (

@@ -49,7 +49,7 @@ function Devices(): JSX.Element {
   }
   const { devices } = state;
   return (
-    <div data-stale={stream.state !== 'live'}>
+    <div data-stale={stream.state !== 'live' && !stream.isPolling}>
       {devices.some(device => device.is_simulated) && (
         <p className="jp-JtrainHint jp-mod-simulated">
           {trans.__(
