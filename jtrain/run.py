@@ -6,6 +6,7 @@ It reads the run's folder and leaves wishes in its inbox; it owns nothing.
 from __future__ import annotations
 
 import getpass
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtrain.domain.spec import RunSpec
-from jtrain.domain.states import ALIVE, RESUMABLE, Event, Standing, State, fold
+from jtrain.domain.states import ALIVE, RESUMABLE, RESUME_TOKEN, Event, Standing, State, fold
 from jtrain.errors import CheckpointError, JtrainError, RunNotFoundError, WorkerError
+from jtrain.store.beginnings import read_start
 from jtrain.store.checkpoints import CheckpointInfo, list_checkpoints
 from jtrain.store.files import FileLock, is_locked, read_json, read_lines
 from jtrain.store.inbox import Command, put, take
@@ -131,8 +133,8 @@ class Run:
         starts = {int(event.data["attempt"]): event.data for event in self.events() if event.state is State.STARTING}
         series = []
         for attempt in self.attempts:
-            start = starts.get(attempt.number, {})
-            series.append(AttemptSeries(attempt.metrics(0), start.get("resume_step"), start.get("resume_time")))
+            start = read_start(attempt, starts.get(attempt.number, {}))
+            series.append(AttemptSeries(attempt.number, attempt.metrics(0), start))
         return MetricTable(series)
 
     def logs(self, rank: int = 0, lines: int | None = None) -> str:
@@ -254,17 +256,23 @@ class Run:
         take(self.paths.inbox)  # what was wished of the supervisor that died: going on is the newer wish
         if devices is not None:
             put(self.paths.inbox, Command("devices", by=getpass.getuser(), data=devices))
-        start(self.paths.root)
-        self._wait_for_owner(before)
+        token = secrets.token_hex(8)
+        start(self.paths.root, {RESUME_TOKEN: token})
+        self._wait_for_owner(before, token)
         return self
 
-    def _wait_for_owner(self, before: int, timeout_s: float = 60.0) -> None:
-        """Wait until the new supervisor has said its first word."""
+    def _wait_for_owner(self, before: int, token: str, timeout_s: float = 60.0) -> None:
+        """Wait until the new supervisor has said its first word. Raises JtrainError when somebody else's was first."""
         deadline = time.monotonic() + timeout_s
-        while not self.events(after=before):
+        while not (events := self.events(after=before)):
             if time.monotonic() > deadline:
                 raise JtrainError(f"the supervisor of run {self.id} did not start; see {self.paths.supervisor_log}")
             time.sleep(0.01)
+        first = events[0]
+        if first.kind == "queued" and first.data.get("token", token) != token:
+            raise JtrainError(
+                f"run {self.id} was resumed by somebody else at the same moment; `%jtrain attach {self.id}` shows it"
+            )
 
     # How it looks ----------------------------------------------------------------------------------------------
 

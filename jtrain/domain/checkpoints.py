@@ -35,6 +35,7 @@ class Position(BaseModel):
     `feed_lengths`: by that order, how many batches an epoch of a loader had, where that is known.
     `ranks` and `accumulation`: for how many ranks and batches on each an optimizer step is laid out. Batches are
     counted in this layout, also by a run that goes on with another number of ranks (0: that of those that wrote it).
+    `run`, `attempt` and `time` (UTC epoch seconds) say who stood there when; a checkpoint may be another run's.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,6 +57,9 @@ class Position(BaseModel):
     beside: list[Beside] = Field(default_factory=list)
     ranks: int = 0
     accumulation: int = 0
+    run: str = ""
+    attempt: int = 0
+    time: float = 0.0
 
     @property
     def name(self) -> str:

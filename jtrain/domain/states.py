@@ -39,6 +39,9 @@ _NAMES = frozenset(state.value for state in State)
 ALIVE = frozenset({State.QUEUED, State.STARTING, State.RUNNING, State.PAUSING})
 """States in which a supervisor must hold the run's lock."""
 
+RESUME_TOKEN = "JTRAIN_RESUME_TOKEN"
+"""The environment variable by which a supervisor knows who resumed its run."""
+
 RESUMABLE = frozenset({State.PAUSED, State.FAILED, State.STOPPED})
 
 _MOVES: dict[State | None, frozenset[State]] = {

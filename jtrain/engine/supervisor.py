@@ -19,7 +19,7 @@ from typing import Any
 from jtrain.devices.host import oom_kills
 from jtrain.devices.sampler import SampleThread, visible_devices
 from jtrain.domain.spec import RunSpec
-from jtrain.domain.states import ALIVE, State
+from jtrain.domain.states import ALIVE, RESUME_TOKEN, State
 from jtrain.engine.attempt import Attempt
 from jtrain.engine.exits import Exit, explain
 from jtrain.engine.leases import Lease
@@ -106,7 +106,8 @@ class Supervisor:
 
     def _own(self) -> None:
         if self.journal.standing.attempt or self.journal.state is not State.QUEUED:
-            self._write("queued", reason="resumed", owner_lost=self.journal.state in ALIVE)
+            token = os.environ.pop(RESUME_TOKEN, "")
+            self._write("queued", reason="resumed", token=token, owner_lost=self.journal.state in ALIVE)
             self.store.note(self.paths.id)  # the index has it as a run at rest, and looks no more at those
         self._read_inbox()  # which devices it was resumed with
         while True:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from jtrain.domain.messages import Cursor, PointsRow, SeriesRow, Value
 from jtrain.domain.states import Event, State
+from jtrain.store.beginnings import Start, read_noted_start
 from jtrain.store.paths import RunPaths
 from jtrain.store.series import Points, SeriesReader, downsample
 
@@ -27,14 +28,6 @@ Axis = Literal["step", "time"]
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where an attempt began: `step` and `time` (UTC epoch seconds) of its checkpoint, None for the very beginning."""
-
-    step: int | None = None
-    time: float | None = None
-
-
-@dataclass(frozen=True)
 class Part:
     """What one attempt logged of a metric. Only the first `kept` points still count: the rest was done again later."""
 
@@ -44,7 +37,7 @@ class Part:
 
 
 def read_starts(events: list[Event]) -> dict[int, Start]:
-    """How each attempt began, by its number."""
+    """How each attempt began, by its number, as the journal has it."""
     starts = {}
     for event in events:
         if event.state is State.STARTING:
@@ -59,6 +52,7 @@ class RunCurves:
     def __init__(self, paths: RunPaths, starts: dict[int, Start]) -> None:
         self._paths = paths
         self._readers: dict[int, SeriesReader] = {}
+        self._noted: dict[int, Start] = {}
         self.starts: dict[int, Start] = {}
         self.update(starts)
 
@@ -92,9 +86,19 @@ class RunCurves:
         """How much of each attempt counted when attempt `until` was the latest."""
         kept = {number: len(found) for number, found in points.items() if number <= until}
         for number in kept:
+            start = self._start(number)
             for earlier in (other for other in kept if other < number):
-                kept[earlier] = min(kept[earlier], _count_kept(points[earlier], self.starts[number]))
+                kept[earlier] = min(kept[earlier], _count_kept(points[earlier], start, earlier))
         return kept
+
+    def _start(self, number: int) -> Start:
+        """How an attempt began, as it noted itself where it did."""
+        if number not in self._noted:
+            noted = read_noted_start(self._paths.attempt(number))
+            if noted is None:
+                return self.starts[number]
+            self._noted[number] = noted
+        return self._noted[number]
 
     def end(self, name: str) -> Cursor:
         """The cursor of a reader that has everything."""
@@ -198,8 +202,11 @@ def window(points: Points, axis: Axis, low: float, high: float) -> Points:
     return points[max(0, start - 1) : stop + 1]
 
 
-def _count_kept(points: Points, start: Start) -> int:
-    """How many of an earlier attempt's points came before the state that a later one began from."""
+def _count_kept(points: Points, start: Start, attempt: int) -> int:
+    """How many points of the earlier `attempt` came before the state that a later one began from."""
+    share = start.keeps(attempt)
+    if share != "some":
+        return len(points) if share == "all" else 0
     if start.time is not None:
         return _count_until(points["time"], start.time)
     return _count_until(points["step"], start.step) if start.step is not None else 0

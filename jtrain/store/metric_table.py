@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jtrain.errors import nearest
+from jtrain.store.beginnings import FROM_THE_BEGINNING, Start
 from jtrain.store.series import POINT, Points, SeriesReader
 
 if TYPE_CHECKING:
@@ -20,34 +21,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AttemptSeries:
-    """Where one attempt's series are, and where it went on from.
+    """Where the series of attempt `number` are, and where it went on from."""
 
-    `resumed_time` (UTC epoch seconds) is when the state it resumed from was taken, `resumed_step` that state's
-    optimizer step; both are None for an attempt that started from the beginning.
-    """
-
+    number: int
     folder: Path
-    resumed_step: int | None = None
-    resumed_time: float | None = None
+    start: Start = FROM_THE_BEGINNING
 
 
-def merge_attempts(parts: Sequence[tuple[Points, int | None, float | None]]) -> Points:
-    """One metric's points over the attempts of a run; each part is (points, resumed_step, resumed_time).
+def merge_attempts(parts: Sequence[tuple[int, Points, Start]]) -> Points:
+    """One metric's points over the attempts of a run; each part is an attempt's number, points and start.
 
     What an earlier attempt logged after the state that a later one resumed from is done again, so it is left out:
     by time where that is known (a metric's own steps may count anything, say epochs), else by step.
     An attempt that started from the beginning replaces all before it.
     """
-    merged = np.empty(0, POINT)
-    for points, resumed_step, resumed_time in parts:
-        if resumed_time is not None:
-            kept = merged[merged["time"] <= resumed_time]
-        elif resumed_step is not None:
-            kept = merged[merged["step"] <= resumed_step]
-        else:
-            kept = merged[:0]
-        merged = np.concatenate([kept, points]) if len(kept) else points
-    return merged
+    merged: list[tuple[int, Points]] = []
+    for number, points, start in parts:
+        merged = [(earlier, _kept(found, start, earlier)) for earlier, found in merged]
+        merged.append((number, points))
+    full = [points for _, points in merged if len(points)]
+    if len(full) > 1:
+        return np.concatenate(full)
+    return full[0] if full else np.empty(0, POINT)
+
+
+def _kept(points: Points, start: Start, attempt: int) -> Points:
+    """What still counts of an earlier attempt's points, now that one began at `start`."""
+    share = start.keeps(attempt)
+    if share == "all":
+        return points
+    if share == "none":
+        return points[:0]
+    return points[points["time"] <= start.time] if start.time is not None else points[points["step"] <= start.step]
 
 
 class MetricTable:
@@ -81,7 +86,7 @@ class MetricTable:
             raise KeyError(f"no metric {name!r} has been logged{hint}")
         return merge_attempts(
             [
-                (reader.read(name), attempt.resumed_step, attempt.resumed_time)
+                (attempt.number, reader.read(name), attempt.start)
                 for reader, attempt in zip(self._readers, self._attempts, strict=True)
             ]
         )

@@ -52,6 +52,11 @@ class AttemptPaths:
         return self.root / "exit.json"
 
     @property
+    def went_on(self) -> Path:
+        """From which state it went on, as rank 0 found it; missing when it began from the start."""
+        return self.root / "went-on.json"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

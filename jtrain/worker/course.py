@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import torch
@@ -50,6 +50,8 @@ class Course:
         recorder: Recorder,
         notify: Notify,
         resume_from: str | None,
+        went_on: Callable[[Position], None],
+        who: Mapping[str, Any],
         every_steps: int | None,
     ) -> None:
         self._accelerator = accelerator
@@ -61,6 +63,9 @@ class Course:
         self._recorder = recorder
         self.notify = notify
         self._every_steps = every_steps
+        self._went_on = went_on
+        self._who = who
+        """Run and attempt, as a position has them."""
         self._resume_from = resume_from
         self._loaded: Loaded | None = None
         self.position = Position()
@@ -294,6 +299,8 @@ class Course:
             "accumulation": layout.accumulation,
             "beside": list(self.beside),
             "call": 0,
+            **self._who,
+            "time": time.time(),
         }
         if not self.is_inside:
             place |= {"loop": self.next_loop, "epoch": 0, "batch": 0, "call": self._call}
@@ -316,6 +323,7 @@ class Course:
         for feed in self.feeds:
             if feed.last_loop is None and feed.index in loaded.position.feed_epochs:
                 feed.epoch = loaded.position.feed_epochs[feed.index]
+        self._went_on(loaded.position)
         self._compare_lengths(loaded.position)
         self._beside_left = loaded.position.beside
         self.row.step, self.row.micro_step = self.position.step, self.position.micro_step

@@ -15,8 +15,10 @@ from accelerate import Accelerator
 from accelerate.state import GradientState
 from accelerate.utils import GradientAccumulationPlugin
 
+from jtrain.domain.checkpoints import Position
 from jtrain.domain.spec import RunSpec
 from jtrain.domain.worker import WorkerContext
+from jtrain.store.beginnings import note_start
 from jtrain.store.files import append_line
 from jtrain.store.paths import AttemptPaths, RunPaths
 from jtrain.store.ranks import RankTable
@@ -69,6 +71,8 @@ class WorkerRun:
             recorder=self.recorder,
             notify=self.notify,
             resume_from=context.resume_from,
+            went_on=self._note_start,
+            who={"run": spec.id, "attempt": context.attempt},
             every_steps=options.checkpoint_every_steps,
         )
         self.loop = Loop(
@@ -168,6 +172,14 @@ class WorkerRun:
             append_line(self._attempt.notices(self.rank), record)
         except OSError as error:
             builtins.print(f"jtrain: (the notice above could not be kept: {error})", flush=True)
+
+    def _note_start(self, position: Position) -> None:
+        if self.rank != 0:
+            return
+        try:
+            note_start(self._attempt, self.id, position)
+        except OSError as error:
+            self.notify("warning", f"what was trained twice will show twice in the metrics: {error}")
 
     # Checkpoints -----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jtrain.store.beginnings import Start
 from jtrain.store.metric_table import AttemptSeries, MetricTable, merge_attempts
 from jtrain.store.series import POINT, Points, SeriesReader, SeriesWriter, as_points, downsample
 
@@ -163,21 +164,35 @@ def test_a_large_series_is_read_without_copying_it(tmp_path: Path) -> None:
 
 def test_a_later_attempt_replaces_what_it_does_again() -> None:
     first, second = series(*range(10)), series(*range(100, 104), start=7)
-    by_step = merge_attempts([(first, None, None), (second, 6, None)])
+    by_step = merge_attempts([(1, first, Start()), (2, second, Start(6))])
     assert by_step["step"].tolist() == [*range(7), 7, 8, 9, 10]
     assert by_step["value"].tolist() == [*range(7), 100, 101, 102, 103]
-    anew = merge_attempts([(first, None, None), (second, None, None)])
+    anew = merge_attempts([(1, first, Start()), (2, second, Start())])
     assert anew.tolist() == second.tolist()
-    three = merge_attempts([(first, None, None), (second, 6, None), (series(-1.0, start=4), 3, None)])
+    three = merge_attempts([(1, first, Start()), (2, second, Start(6)), (3, series(-1.0, start=4), Start(3))])
     assert three["step"].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_metrics_with_steps_of_their_own_are_merged_by_time() -> None:
     # Per-epoch steps 0, 1, 2 were logged at 1000, 1001, 1002 s; the state resumed from was taken at 1001.5 s.
     first, second = series(0.1, 0.2, 0.3), as_points([(2, 2000.0, 0.35), (3, 2001.0, 0.4)])
-    merged = merge_attempts([(first, None, None), (second, 5000, 1001.5)])
+    merged = merge_attempts([(1, first, Start()), (2, second, Start(5000, 1001.5))])
     assert merged["step"].tolist() == [0, 1, 2, 3]
     assert merged["value"].tolist() == [0.1, 0.2, 0.35, 0.4]
+
+
+def test_a_clock_that_was_set_back_between_attempts_loses_nothing() -> None:
+    first = as_points([(1, 1000.0, 1.0), (2, 1001.0, 2.0), (3, 1002.0, 3.0)])
+    second = as_points([(3, 10.0, 30.0), (4, 11.0, 40.0), (5, 12.0, 50.0)])
+    third = as_points([(5, 5.0, 500.0)])
+    merged = merge_attempts([(1, first, Start()), (2, second, Start(2, 1001.5, 1)), (3, third, Start(4, 11.5, 2))])
+    assert merged["value"].tolist() == [1.0, 2.0, 30.0, 40.0, 500.0]
+    fallen_back = merge_attempts(
+        [(1, first, Start()), (2, second, Start(2, 1001.5, 1)), (3, third, Start(1, 1000.5, 1))]
+    )
+    assert fallen_back["value"].tolist() == [1.0, 500.0]
+    of_another_run = merge_attempts([(1, first, Start(0, 1.0, 0)), (2, third, Start(0, 1.0, 0))])
+    assert of_another_run["value"].tolist() == [500.0]
 
 
 @pytest.fixture
@@ -187,7 +202,7 @@ def table(tmp_path: Path) -> MetricTable:
     first.append("<b>acc</b>", series(0.5, start=1))
     second.append("loss", series(1.0, 0.5, start=2))
     second.append("new", series(7.0, start=3))
-    return MetricTable([AttemptSeries(tmp_path / "1"), AttemptSeries(tmp_path / "2", resumed_step=1)])
+    return MetricTable([AttemptSeries(1, tmp_path / "1"), AttemptSeries(2, tmp_path / "2", Start(1))])
 
 
 def test_the_table_reads_like_a_frame(table: MetricTable) -> None:
@@ -223,6 +238,6 @@ def test_the_table_is_shown_as_text_never_as_html(table: MetricTable) -> None:
 
 def test_repeated_and_backward_steps_are_kept_in_order(tmp_path: Path) -> None:
     SeriesWriter(tmp_path).append("loss", as_points([(5, 1.0, 0.1), (5, 2.0, 0.2), (3, 3.0, 0.3)]))
-    table = MetricTable([AttemptSeries(tmp_path)])
+    table = MetricTable([AttemptSeries(1, tmp_path)])
     assert table.steps("loss").tolist() == [5, 5, 3]
     assert table.to_pandas()["loss"].to_dict() == {3: 0.3, 5: 0.2}

@@ -67,7 +67,7 @@ def chain(folder: Path, *parts: tuple[int, int], **options: Any) -> Run:
     folder.mkdir(exist_ok=True)
     run = None
     for nproc, stop_after in parts:
-        resumed = {"resume": run.id} if run is not None else {}
+        resumed: dict[str, Any] = {"resume": run.id} if run is not None else {}
         run = train(folder, nproc, stop_after, **options, **resumed)
         expected = State.FINISHED if stop_after == NEVER else State.PAUSED
         assert run.wait(timeout=60) is expected, (
@@ -130,7 +130,7 @@ def test_the_same_steps_of_the_same_samples(
 def test_a_run_is_resumed_with_other_devices_and_remembers_them(tmp_path: Path) -> None:
     run = chain(tmp_path / "changed", (2, 4))
     for devices in ({"nproc": 1}, {}):
-        run.resume(**devices)  # type: ignore[arg-type]
+        run.resume(**devices)
         assert run.wait(timeout=60) is State.PAUSED, run.logs()
         assert (run.spec.options.nproc, run.standing.nproc, len(run.standing.devices)) == (2, 1, 1)
     assert "the same samples in the same steps" in run.notices()[0]["text"]
