@@ -135,12 +135,7 @@ class Course:
             )
         spread = self.spread = Spread(layout, size)
         accelerator.gradient_accumulation_steps = spread.accumulation
-        cut = f", batches cut in {spread.cuts}" if spread.cuts > 1 else ""
-        self.notify(
-            "info",
-            f"the run began on {layout.ranks} rank(s), accumulating {layout.accumulation} batch(es) on each, and goes "
-            f"on with {spread.accumulation} on each of {size}{cut}: the same samples in the same steps",
-        )
+        self.notify("info", spread.sentence)
 
     # Loops -----------------------------------------------------------------------------------------------------
 

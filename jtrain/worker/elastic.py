@@ -75,6 +75,15 @@ class Spread:
         self.cuts = size // gcd(size, batches)
         self.accumulation = batches * self.cuts // size
 
+    @property
+    def sentence(self) -> str:
+        """What was done, for people."""
+        ranks = f"{self.size} rank{'s' if self.size > 1 else ''} instead of {self.layout.ranks}"
+        amount = f"{self.accumulation} times 1/{self.cuts} batch"
+        if self.cuts == 1:
+            amount = f"{self.accumulation} batch{'es' if self.accumulation > 1 else ''}"
+        return f"{ranks}: an optimizer step is still made of the same samples, now of {amount} on each rank"
+
     def pieces(self, rows: Iterable[Sequence[list[int]]], start: int, rank: int) -> Iterator[Piece]:
         """What `rank` gets of an epoch of `rows`, from row `start` on."""
         step: list[Sequence[list[int]]] = []

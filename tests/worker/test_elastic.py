@@ -133,6 +133,6 @@ def test_a_run_is_resumed_with_other_devices_and_remembers_them(tmp_path: Path) 
         run.resume(**devices)
         assert run.wait(timeout=60) is State.PAUSED, run.logs()
         assert (run.spec.options.nproc, run.standing.nproc, len(run.standing.devices)) == (2, 1, 1)
-    assert "the same samples in the same steps" in run.notices()[0]["text"]
+    assert "made of the same samples, now of 2 batches" in run.notices()[0]["text"]
     with pytest.raises(DeviceError):
         run.resume(gpus="7")
