@@ -31,6 +31,11 @@ Notify = Callable[[str, str], None]
 _MOST_UNWINDS = 100
 """How often a cell may catch the pause that unwinds it and try to train on, before its process is ended."""
 
+_OWN_LOOP = (
+    "this loop takes its batches without run.batches, so it has to see to it itself that the other number of ranks "
+    "makes the same steps"
+)
+
 
 class Paused(BaseException):
     """Unwinds the cell after a pause checkpoint; `finally` and `with` blocks of the cell run."""
@@ -211,6 +216,8 @@ class Course:
             if self.next_loop < pending.loop:
                 return True  # this loop was over when the checkpoint was taken
             self._restore()
+            if self.spread is not None:
+                self.notify("warning", _OWN_LOOP)
         self.position.micro_step += 1
         self.row.micro_step, self.row.heartbeat = self.position.micro_step, time.time()
         return self._ask() is Request.PAUSE and self._save_for_pause()

@@ -115,10 +115,14 @@ class SeededDataset(Dataset[Any]):
 
 
 class StampingSampler:
-    """The batches of one rank, stamped; can start at any batch of an epoch without fetching those before it."""
+    """The batches of one rank, stamped; can start at any batch of an epoch without fetching those before it.
 
-    def __init__(self, inner: BatchSamplerShard, seed: int) -> None:
-        self.inner = inner
+    `whole` says how the batches are shared out, whatever the number of ranks.
+    """
+
+    def __init__(self, whole: BatchSamplerShard, size: int, rank: int, seed: int) -> None:
+        self.whole = whole
+        self.inner = shard_for(whole, whole.batch_sampler, size, rank)
         self.seed = seed
         self.epoch = 0
         self.pieces: deque[Piece] = deque()
@@ -139,7 +143,7 @@ class StampingSampler:
 
     def num_rows(self, ranks: int) -> int:
         """Batches that each of `ranks` ranks would get in an epoch. Raises TypeError when that is unknown."""
-        return len(shard_for(self.inner, self.inner.batch_sampler, ranks, 0))
+        return len(shard_for(self.whole, self.whole.batch_sampler, ranks, 0))
 
     def __len__(self) -> int:
         return len(self.inner)
@@ -149,7 +153,7 @@ class StampingSampler:
         (seed, epoch, start, spread), self._next = self._next or (self.seed, self.epoch, 0, None), None
         order = mix(_ORDER, seed, epoch)
         if spread is not None:
-            dealt = self._ordered(order, rows(self.inner, spread.layout.ranks))
+            dealt = self._ordered(order, rows(self.whole, spread.layout.ranks))
             for piece in spread.pieces(dealt, start, self.inner.process_index):
                 self.pieces.append(piece)
                 number = mix(piece.number, piece.slice) if piece.slice else piece.number
@@ -171,7 +175,7 @@ class StampingSampler:
         yield from drawn_from(Stream(order), batches)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "inner":
+        if name.startswith("__") or name in ("whole", "inner"):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -252,7 +256,7 @@ class Feed:
         if isinstance(self.loader.dataset, IterableDataset) and self.loader.num_workers:
             why = "the order of an IterableDataset with num_workers depends on them"
         elif spread.cuts > 1 or start * spread.layout.ranks % spread.size:
-            why = f"its batches can't be cut for {spread.size} of them"
+            why = f"it deals its batches out by itself, and those of a step are too few for {spread.size} of them"
         else:
             return
         raise CheckpointError(f"a loader can't go on with another number of ranks: {why}. Resume it on {before}")
@@ -310,16 +314,11 @@ def prepare_loader(loader: DataLoader[Any], accelerator: Accelerator, seed: int)
             dataset = SeededDataset(dataset, None if is_plain else loader.collate_fn)
         if not is_plain:
             shared["collate_fn"] = SeededCollate(loader.collate_fn)
-        shard = BatchSamplerShard(
-            loader.batch_sampler,
-            num_processes=accelerator.num_processes,
-            process_index=accelerator.process_index,
-            split_batches=accelerator.split_batches,
-            even_batches=accelerator.even_batches,
+        whole = BatchSamplerShard(
+            loader.batch_sampler, split_batches=accelerator.split_batches, even_batches=accelerator.even_batches
         )
-        prepared = DataLoaderShard(
-            dataset, batch_sampler=StampingSampler(shard, seed), _drop_last=loader.drop_last, **shared
-        )
+        sampler = StampingSampler(whole, accelerator.num_processes, accelerator.process_index, seed)
+        prepared = DataLoaderShard(dataset, batch_sampler=sampler, _drop_last=loader.drop_last, **shared)
     prepared._is_accelerate_prepared = True
     return prepared
 

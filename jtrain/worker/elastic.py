@@ -197,13 +197,13 @@ def _parts(batch: list[int], ranks: int) -> list[list[int]]:
 
 
 def shard_for(shard: BatchSamplerShard, batches: Any, ranks: int, rank: int) -> BatchSamplerShard:
-    """What rank `rank` of `ranks` gets of `batches`, dealt out as `shard` does."""
+    """What rank `rank` of `ranks` gets of `batches`, dealt out as `shard` does. A rank alone needs no samples twice."""
     return BatchSamplerShard(
         batches,
         num_processes=ranks,
         process_index=rank,
         split_batches=shard.split_batches,
-        even_batches=shard.even_batches,
+        even_batches=shard.even_batches and ranks > 1,
     )
 
 

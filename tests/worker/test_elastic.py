@@ -136,3 +136,50 @@ def test_a_run_is_resumed_with_other_devices_and_remembers_them(tmp_path: Path) 
     assert "made of the same samples, now of 2 batches" in run.notices()[0]["text"]
     with pytest.raises(DeviceError):
         run.resume(gpus="7")
+
+
+STREAM = """
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(40.)[:, None])
+
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+model, optimizer, loader = run.prepare(model, optimizer, DataLoader(Stream(), batch_size=4, num_workers=WORKERS))
+for batch in run.batches(loader, epochs=2):
+    run.step(model(batch / 40).pow(2).mean())
+    run.checkpoint()
+    if FAILS and run.global_step == 2:
+        raise RuntimeError("enough")
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "nproc", "why"), [(0, 4, "too few for 4"), (1, 1, "IterableDataset with num_workers")]
+)
+def test_a_stream_that_can_not_be_shared_out_anew_is_refused_with_the_reason(
+    workers: int, nproc: int, why: str
+) -> None:
+    names = {"WORKERS": workers, "__name__": "__main__"}
+    first = start(STREAM, {**names, "FAILS": True}, nproc=2)
+    assert first.wait(timeout=60) is State.FAILED
+    second = start(STREAM, {**names, "FAILS": False}, nproc=nproc, resume=first.id)
+    assert second.wait(timeout=60) is State.FAILED
+    assert why in second.reason
+    assert "Resume it on 2 ranks" in second.reason
+
+
+def test_a_rank_alone_gets_each_sample_once() -> None:
+    run = start(
+        "import torch\n"
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "loader = run.prepare(DataLoader(TensorDataset(torch.arange(10)), batch_size=4))\n"
+        "numbers = [batch.tolist() for [batch] in run.batches(loader)]",
+        {"__name__": "__main__"},
+        nproc=1,
+        outputs=("numbers",),
+    )
+    assert run.result(timeout=60) == {"numbers": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]}
