@@ -5,22 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jtrain.domain.states import State
 from jtrain.errors import JtrainError
 from jtrain.run import Run
-from tests.soak.victims import Tally, begin, compare, torment
+from tests.soak.victims import Tally, begin, compare, kill, torment, wait_at_rest
 
 pytestmark = pytest.mark.timeout(150)
 EPOCHS = 6
-
-
-@pytest.fixture(scope="module")
-def straight_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("straight")
 
 
 def newest(run: Run) -> Path | None:
@@ -62,23 +59,39 @@ def test_a_run_that_is_killed_at_random_instants_comes_to_the_same_numbers() -> 
     assert tally.wrong == []
 
 
+def kill_after(run: Run, step: int) -> None:
+    """Kill all of the run once it has a checkpoint of that step or a later one; wait until it rests."""
+    while not (found := run.checkpoints()) or found[-1].step < step:
+        assert not run.is_at_rest
+        time.sleep(0.005)
+    assert kill(run, "all", random.Random(0))
+    assert wait_at_rest(run)
+
+
 @pytest.mark.parametrize("harm", [flip, cut, tear, remove_all])
 def test_a_run_whose_newest_checkpoint_was_harmed_comes_to_the_same_numbers(harm: Callable[[Run], None]) -> None:
-    chance, tally = random.Random(5), Tally()
-    straight = begin(EPOCHS, 0.0)
+    tally = Tally()
+    straight, run = begin(EPOCHS, 0.0), begin(EPOCHS, 0.003)
+    kill_after(run, 5)
+    harm(run)
+    run.resume().wait(timeout=60)
     straight.wait(timeout=60)
-    run = begin(EPOCHS, 0.005)
-    harmed: list[Run] = []
-
-    def harm_once(run: Run) -> None:
-        if not harmed and len(run.checkpoints()) > 1:
-            harmed.append(run)
-            harm(run)
-
-    torment(run, chance, tally, most=3, harm=harm_once)
-    assert harmed
     compare(run, straight, tally)
-    assert tally.wrong == []
+    assert (run.state, tally.wrong) == (State.FINISHED, [])
+
+
+def test_a_run_whose_clock_was_set_back_comes_to_the_same_numbers() -> None:
+    tally = Tally()
+    straight, run = begin(12, 0.0), begin(12, 0.003, clock_back_h=1.0)
+    kill_after(run, 4)
+    run.resume()
+    time.sleep(1.0)
+    kill(run, "all", random.Random(0))
+    assert wait_at_rest(run)
+    run.resume().wait(timeout=60)
+    straight.wait(timeout=60)
+    compare(run, straight, tally)
+    assert (run.state, len(run.attempts), tally.wrong) == (State.FINISHED, 3, [])
 
 
 def test_of_two_resumes_at_once_one_wins_and_the_other_says_who_has_it() -> None:
