@@ -129,7 +129,8 @@ def kill(run: Run, kind: str, chance: random.Random) -> bool:
 def is_writing(run: Run) -> bool:
     """Whether a checkpoint is half written, or half removed."""
     with contextlib.suppress(OSError):
-        return any(not (folder / "manifest.json").exists() for folder in run.paths.checkpoints.iterdir())
+        folders = [folder for folder in run.paths.checkpoints.iterdir() if folder.is_dir()]
+        return any(not (folder / "manifest.json").exists() for folder in folders)
     return False
 
 
