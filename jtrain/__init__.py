@@ -28,6 +28,7 @@ _HOMES = {
     "RunNotFoundError": "jtrain.errors",
     "StoreError": "jtrain.errors",
     "WorkerError": "jtrain.errors",
+    "checkpoints": "jtrain.keeping",
     "fit": "jtrain.fitting",
     "last_run": "jtrain.run",
     "launch": "jtrain.launching",
@@ -51,6 +52,7 @@ __all__ = [
     "RunNotFoundError",
     "StoreError",
     "WorkerError",
+    "checkpoints",
     "fit",
     "last_run",
     "launch",
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from jtrain.fitting import fit
+    from jtrain.keeping import checkpoints
     from jtrain.launching import launch, launch_script
     from jtrain.run import Run, last_run, runs
     from jtrain.widgets.launcher import Launcher

@@ -153,6 +153,25 @@ class Run:
         """The checkpoints there are, oldest first."""
         return list_checkpoints(self.paths)
 
+    def pin(self, checkpoint: str, *, is_pinned: bool = True) -> None:
+        """Keep `checkpoint` whatever newer ones come, besides those that `--keep` counts; with False no longer.
+
+        Raises CheckpointError naming the nearest one, or saying why it can't be noted.
+        """
+        from jtrain.keeping import pin
+
+        pin(self, checkpoint, is_pinned=is_pinned)
+
+    def export(self, path: str | Path, checkpoint: str = "") -> list[Path]:
+        """Write the model's weights in `checkpoint` (else the newest) to `path` as safetensors; returns the files.
+
+        Several models get a number each: `model-0.safetensors`. Raises CheckpointError when the checkpoint is missing
+        or damaged, or the file can't be written.
+        """
+        from jtrain.keeping import export
+
+        return export(self, Path(path), checkpoint)
+
     @property
     def error(self) -> WorkerError | None:
         """Why the run failed, or None when it didn't."""

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+SHARED = "shared.pt"
+"""The file of what all ranks share."""
 
 
 class Beside(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from jtrain.store.files import read_json
+from jtrain.store.files import read_json, sync_folder
 from jtrain.store.paths import RunPaths
 
 MANIFEST = "manifest.json"
@@ -21,11 +21,12 @@ class CheckpointInfo:
     time: float
     world_size: int
     size_bytes: int
+    is_pinned: bool = False
 
 
 def list_checkpoints(paths: RunPaths) -> list[CheckpointInfo]:
     """The run's checkpoints, oldest first; folders without a readable manifest are left out."""
-    found = [info for folder in _folders(paths) if (info := _read(folder)) is not None]
+    found = [info for folder in _folders(paths) if (info := _read(paths, folder)) is not None]
     return sorted(found, key=lambda info: (info.time, info.step, info.name))
 
 
@@ -37,7 +38,24 @@ def newest_checkpoint(paths: RunPaths) -> CheckpointInfo | None:
 
 def damaged_checkpoints(paths: RunPaths) -> list[str]:
     """Names of the folders that `list_checkpoints` leaves out, in order."""
-    return sorted(folder.name for folder in _folders(paths) if _read(folder) is None)
+    return sorted(folder.name for folder in _folders(paths) if _read(paths, folder) is None)
+
+
+def pin_checkpoint(paths: RunPaths, name: str, *, is_pinned: bool = True) -> None:
+    """Keep the checkpoint `name` whatever newer ones come, or (False) no longer. Raises OSError when it can't be noted.
+
+    The mark lies beside the folder, which is never written to again and which a resumed run may share.
+    """
+    mark = _mark(paths, name)
+    if is_pinned:
+        mark.touch()
+    else:
+        mark.unlink(missing_ok=True)
+    sync_folder(paths.checkpoints)
+
+
+def _mark(paths: RunPaths, name: str) -> Path:
+    return paths.checkpoints / f".pinned-{name}"
 
 
 def _folders(paths: RunPaths) -> list[Path]:
@@ -47,7 +65,7 @@ def _folders(paths: RunPaths) -> list[Path]:
         return []
 
 
-def _read(folder: Path) -> CheckpointInfo | None:
+def _read(paths: RunPaths, folder: Path) -> CheckpointInfo | None:
     try:
         manifest = read_json(folder / MANIFEST)
         files = manifest["files"]
@@ -58,6 +76,7 @@ def _read(folder: Path) -> CheckpointInfo | None:
             time=float(manifest["time"]),
             world_size=int(manifest["world_size"]),
             size_bytes=sum(int(entry["size_bytes"]) for entry in files.values()),
+            is_pinned=_mark(paths, folder.name).exists(),
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -122,16 +122,29 @@ def _merged(run: Run, lines: int | None) -> list[str]:
     return merged
 
 
-def checkpoints(arguments: OneRun) -> Shown:
-    """The checkpoints of a run."""
+class CheckpointsArguments(OneRun):
+    """Which run, and which of its checkpoints to keep."""
+
+    pin: Annotated[str, Option("keep this checkpoint, whatever newer ones come", "NAME", "step-000100")] = ""
+    unpin: Annotated[str, Option("keep it no longer than others", "NAME", "step-000100")] = ""
+
+
+def checkpoints(arguments: CheckpointsArguments) -> Shown:
+    """The checkpoints of a run; --pin keeps one for good."""
     run = find_run(arguments.run)
+    if arguments.pin:
+        run.pin(arguments.pin)
+    if arguments.unpin:
+        run.pin(arguments.unpin, is_pinned=False)
     found = run.checkpoints()
     if not found:
         return Shown(f"run {run.id} has no checkpoint (--checkpoint-every writes them regularly)")
-    rows = [("checkpoint", "step", "written", "ranks", "size")]
+    rows = [("checkpoint", "step", "written", "ranks", "size", "")]
     for info in found:
-        size = format_bytes(info.size_bytes)
-        rows.append((f"{run.id}/{info.name}", str(info.step), format_time(info.time), str(info.world_size), size))
+        size, pinned = format_bytes(info.size_bytes), "pinned" if info.is_pinned else ""
+        rows.append(
+            (f"{run.id}/{info.name}", str(info.step), format_time(info.time), str(info.world_size), size, pinned)
+        )
     return Shown(table(rows, right="134") + f"\n--resume {run.id}/{found[-1].name} starts a new run from the last one")
 
 

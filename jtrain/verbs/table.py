@@ -39,7 +39,7 @@ VERBS = {
         Verb(acting.PauseArguments, acting.pause),
         Verb(acting.ResumeArguments, acting.resume),
         Verb(acting.PauseArguments, acting.stop),
-        Verb(OneRun, looking.checkpoints),
+        Verb(looking.CheckpointsArguments, looking.checkpoints),
         Verb(comparing.PlotArguments, comparing.plot),
         Verb(comparing.CompareArguments, comparing.compare),
         Verb(acting.CleanArguments, acting.clean),

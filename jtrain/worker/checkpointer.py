@@ -15,18 +15,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-import xxhash
 
 import jtrain
-from jtrain.domain.checkpoints import FORMAT_VERSION, MANIFEST, FileEntry, Manifest, Position
+from jtrain.domain.checkpoints import FORMAT_VERSION, MANIFEST, SHARED, FileEntry, Manifest, Position
 from jtrain.errors import CheckpointError
 from jtrain.store.checkpoints import list_checkpoints
+from jtrain.store.digests import digest_of
 from jtrain.store.files import sync_folder, write_atomic
 from jtrain.store.paths import RunPaths
 from jtrain.worker.elastic import spread_own
-
-_SHARED = "shared.pt"
-_CHUNK_BYTES = 8 * 1024 * 1024
 
 
 class Group(Protocol):
@@ -110,7 +107,7 @@ class Checkpointer:
     def _write_own(self, aside: Path, shared: Mapping[str, Any] | None, own: Mapping[str, Any]) -> None:
         _save(dict(own), aside / _own_file(self._group.rank))
         if self._group.rank == 0:
-            _save(dict(shared or {}), aside / _SHARED)
+            _save(dict(shared or {}), aside / SHARED)
 
     def _publish(self, aside: Path, name: str, position: Position) -> None:
         if self._group.rank != 0:
@@ -130,8 +127,9 @@ class Checkpointer:
         self._retain(name)
 
     def _retain(self, newest: str) -> None:
-        """Remove what is older than the newest `keep`, now that a newer good one is there."""
-        others = [folder for folder in self._newest_first() if folder.name != newest]
+        """Remove what is older than the newest `keep`, now that a newer good one is there; pinned ones stay besides."""
+        infos = reversed(list_checkpoints(self.paths))
+        others = [info.folder for info in infos if info.name != newest and not info.is_pinned]
         for folder in others[self._keep - 1 :]:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -169,12 +167,12 @@ class Checkpointer:
             return f"{folder.name}: it was written by a newer jtrain (format {manifest.format})"
         if manifest.world_size != self._group.size:
             ranks = range(manifest.world_size)  # whose parts are spread over the ranks there are
-        for file in (_SHARED, *map(_own_file, ranks)):
+        for file in (SHARED, *map(_own_file, ranks)):
             entry = manifest.files.get(file)
             path = folder / file
             if entry is None or not path.exists() or path.stat().st_size != entry.size_bytes:
                 return f"{folder.name}: {file} is missing or has another size"
-            if _digest(path) != entry.digest:
+            if digest_of(path) != entry.digest:
                 return f"{folder.name}: {file} has been changed (its checksum differs)"
         return None
 
@@ -187,7 +185,7 @@ class Checkpointer:
         else:
             owns = [_load(folder / _own_file(rank)) for rank in range(manifest.world_size)]
             own = spread_own(owns, self._group.rank, position)
-        return Loaded(position, _load(folder / _SHARED), own)
+        return Loaded(position, _load(folder / SHARED), own)
 
 
 def _own_file(rank: int) -> str:
@@ -238,13 +236,5 @@ def _load(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _digest(path: Path) -> str:
-    state = xxhash.xxh3_128()
-    with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            state.update(chunk)
-    return state.hexdigest()
-
-
 def _entry(path: Path) -> FileEntry:
-    return FileEntry(size_bytes=path.stat().st_size, digest=_digest(path))
+    return FileEntry(size_bytes=path.stat().st_size, digest=digest_of(path))

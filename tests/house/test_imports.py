@@ -25,6 +25,7 @@ FLOORS = {
     "jtrain.server": 5,
     "jtrain.verbs": 4,
     "jtrain.plots": 4,
+    "jtrain.keeping": 4,
     "jtrain.run": 4,
     "jtrain.launching": 4,
     "jtrain.resuming": 4,
