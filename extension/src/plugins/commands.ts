@@ -65,7 +65,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         execute: async args => {
           const id = await chosen(jtrain, args, fits);
           const run = id ? jtrain.runs.get(id) : undefined;
-          return run ? doAction(jtrain, run, { action }) : false;
+          return run ? doAction(jtrain, run, { action }) : null;
         }
       });
     act('pause', trans.__('Pause a Training Run…'), run => run.can_pause);

@@ -4,23 +4,23 @@ import { IActionWish, IRunRow } from '../wire';
 
 /**
  * Ask a run for something, after asking the user where it can't be undone, and tell what came of it.
- * Returns whether it was done.
+ * Returns the id of the run that it concerns now, or null when nothing was done.
  */
 export async function doAction(
   jtrain: IJtrain,
   run: IRunRow,
   wish: IActionWish
-): Promise<boolean> {
+): Promise<string | null> {
   if (wish.action === 'stop' && !(await confirmStop(jtrain, run))) {
-    return false;
+    return null;
   }
   try {
     const answer = await jtrain.api.act(run.id, wish);
     Notification.info(answer.text, { autoClose: 4000 });
-    return true;
+    return answer.run;
   } catch (error) {
     Notification.error((error as Error).message, { autoClose: false });
-    return false;
+    return null;
   }
 }
 

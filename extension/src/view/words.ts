@@ -12,7 +12,8 @@ export function stateWord(trans: TranslationBundle, state: string): string {
     finished: trans.__('finished'),
     failed: trans.__('failed'),
     stopped: trans.__('stopped'),
-    interrupted: trans.__('interrupted')
+    interrupted: trans.__('interrupted'),
+    deleted: trans.__('deleted')
   };
   return words[state] ?? state;
 }

@@ -1,25 +1,7 @@
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
-import { IJtrain } from '../../tokens';
 import { IActionWish, IRunRow } from '../../wire';
+import { doAction } from '../acting';
 import { useSession, useTrans } from './context';
-
-/** Ask the run for something and tell the user what came of it. Returns the id of the run that it concerns now. */
-export async function act(
-  jtrain: IJtrain,
-  id: string,
-  wish: IActionWish
-): Promise<string | null> {
-  try {
-    const answer = await jtrain.api.act(id, wish);
-    Notification.info(answer.text, { autoClose: 4000 });
-    return answer.run;
-  } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
-    Notification.error(text, { autoClose: false });
-    return null;
-  }
-}
 
 /** Buttons for what can be done with the run now. */
 export function Actions({ row }: { row: IRunRow }): JSX.Element {
@@ -29,26 +11,10 @@ export function Actions({ row }: { row: IRunRow }): JSX.Element {
   const isGone = main.phase === 'gone';
   const doIt = async (wish: IActionWish) => {
     setBusy(true);
-    const id = await act(jtrain, row.id, wish);
+    const id = await doAction(jtrain, row, wish);
     setBusy(false);
     if (id && id !== row.id) {
       jtrain.openRun(id, 'panel');
-    }
-  };
-  const stop = async () => {
-    const { button } = await showDialog({
-      title: trans.__('Stop the run?'),
-      body: trans.__(
-        '%1 will end for good. Its checkpoints and logs stay.',
-        row.name || row.id
-      ),
-      buttons: [
-        Dialog.cancelButton({ label: trans.__('Cancel') }),
-        Dialog.warnButton({ label: trans.__('Stop') })
-      ]
-    });
-    if (button.accept) {
-      await doIt({ action: 'stop' });
     }
   };
   return (
@@ -81,7 +47,7 @@ export function Actions({ row }: { row: IRunRow }): JSX.Element {
           label={trans.__('Stop')}
           title={trans.__('End the run for good')}
           isOff={isBusy || isGone}
-          onClick={() => void stop()}
+          onClick={() => void doIt({ action: 'stop' })}
         />
       )}
       {row.notebook && (

@@ -2,7 +2,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 import { formatBytes, formatCount } from '../../model/numbers';
 import { ICheckpointRow } from '../../wire';
-import { act } from './actions';
+import { doAction } from '../acting';
 import { useSession, useTrans } from './context';
 import { Section } from './section';
 
@@ -58,9 +58,9 @@ function Row({ row }: { row: ICheckpointRow }): JSX.Element {
         Dialog.okButton({ label: trans.__('Resume') })
       ]
     });
-    if (button.accept) {
+    if (button.accept && main.row) {
       const wish = { action: 'resume' as const, checkpoint: row.name };
-      const id = await act(jtrain, main.id, wish);
+      const id = await doAction(jtrain, main.row, wish);
       if (id && id !== main.id) {
         jtrain.openRun(id, 'panel');
       }

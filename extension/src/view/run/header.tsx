@@ -1,6 +1,7 @@
 import * as React from 'react';
 import { formatCount, formatDuration, formatValue } from '../../model/numbers';
 import { IProgressRow, IRunRow } from '../../wire';
+import { stateWord } from '../words';
 import { Actions } from './actions';
 import { useSession, useTrans } from './context';
 
@@ -40,21 +41,9 @@ export function Header(): JSX.Element | null {
 function Badge(props: { row: IRunRow; isGone: boolean }): JSX.Element {
   const trans = useTrans();
   const state = props.isGone ? 'deleted' : props.row.state;
-  const words: { [state: string]: string } = {
-    queued: trans.__('queued'),
-    starting: trans.__('starting'),
-    running: trans.__('running'),
-    pausing: trans.__('pausing'),
-    paused: trans.__('paused'),
-    finished: trans.__('finished'),
-    failed: trans.__('failed'),
-    stopped: trans.__('stopped'),
-    interrupted: trans.__('interrupted'),
-    deleted: trans.__('deleted')
-  };
   return (
     <span className="jp-JtrainBadge" data-state={state} role="status">
-      {words[state] ?? state}
+      {stateWord(trans, state)}
     </span>
   );
 }
