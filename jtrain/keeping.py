@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jtrain.domain.checkpoints import MANIFEST, SHARED, Manifest
 from jtrain.errors import CheckpointError, nearest
 from jtrain.run import Run
 from jtrain.store.checkpoints import CheckpointInfo, pin_checkpoint
-from jtrain.store.digests import digest_of
 
 
 def checkpoints(run: Run | str) -> list[CheckpointInfo]:
@@ -54,20 +52,12 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _read_models(info: CheckpointInfo) -> list[dict[str, Any]]:
-    """The state of each model. Raises CheckpointError when the file isn't what the manifest says."""
-    import torch
+    """The state of each model. Raises CheckpointError when a file isn't what the manifest says."""
+    from jtrain.checkpointing.reading import find_problem, read_models
 
-    file = info.folder / SHARED
-    try:
-        manifest = Manifest.model_validate_json((info.folder / MANIFEST).read_bytes())
-        is_good = digest_of(file) == manifest.files[SHARED].digest
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{info.name} can't be read ({type(error).__name__}: {error})") from error
-    if not is_good:
-        raise CheckpointError(f"{info.name}: {SHARED} has been changed (its checksum differs); export another one")
-    # This user's own file, whose checksum was right; an optimizer's settings may hold numpy numbers.
-    shared: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=False, mmap=True)
-    return list(shared["models"])
+    if (problem := find_problem(info.folder)) is not None:
+        raise CheckpointError(f"{problem}; export another one")
+    return read_models(info.folder)
 
 
 def _write(path: Path, weights: dict[str, Any]) -> None:

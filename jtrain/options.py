@@ -113,6 +113,24 @@ def _interval(value: Any) -> Any:
     return f"{number}{unit}"
 
 
+def _time(value: Any) -> Any:
+    text = _interval(value)
+    if text.endswith(tuple(_STEPS)):
+        raise ValueError("it is a time, such as 30min or 6h")
+    return text
+
+
+_BEST = re.compile(r"(.+?):(min|max)(?::([1-9]\d*))?")
+
+
+def _best(value: Any) -> Any:
+    if not isinstance(value, str) or (value.strip() and not _BEST.fullmatch(value.strip())):
+        raise ValueError(
+            "it is a metric, and whether its smallest or largest value is best: val/accuracy:max, loss:min:2"
+        )
+    return value.strip()
+
+
 def _one_line(value: Any) -> Any:
     if isinstance(value, str) and not value.isprintable():
         raise ValueError("it is one line of printable characters")
@@ -187,6 +205,14 @@ class RunOptions(BaseModel):
         Option("how often to write a checkpoint, in steps or in time", "500steps|10min|2h|30s", "10min"),
     ] = ""
     keep: Annotated[_Int, Field(ge=1), Option("newest checkpoints to keep", "N", "3")] = 3
+    keep_best: Annotated[
+        str,
+        BeforeValidator(_best),
+        Option("besides, the best N (or one) by a metric's latest value", "METRIC:min|max[:N]", "val/accuracy:max"),
+    ] = ""
+    keep_every: Annotated[
+        str, BeforeValidator(_time), Option("besides, one checkpoint of every such time", "6h|30min", "6h")
+    ] = ""
     resume: Annotated[
         str,
         Option(
@@ -231,8 +257,24 @@ class RunOptions(BaseModel):
     @property
     def checkpoint_every_s(self) -> float | None:
         """Seconds between checkpoints, or None when they are not counted in time."""
-        match = _EVERY.fullmatch(self.checkpoint_every)
-        return float(match[1]) * _SECONDS[match[2]] if match and match[2] in _SECONDS else None
+        return _seconds(self.checkpoint_every)
+
+    @property
+    def keep_every_s(self) -> float | None:
+        """Seconds between checkpoints that are kept besides the newest, or None when there are no such ones."""
+        return _seconds(self.keep_every)
+
+    @property
+    def best_by(self) -> tuple[str, bool, int]:
+        """The metric by which the best checkpoints are kept ("": none), whether its largest values are best, and how
+        many are kept."""
+        match = _BEST.fullmatch(self.keep_best)
+        return (match[1], match[2] == "max", int(match[3] or 1)) if match else ("", False, 0)
+
+
+def _seconds(interval: str) -> float | None:
+    match = _EVERY.fullmatch(interval)
+    return float(match[1]) * _SECONDS[match[2]] if match and match[2] in _SECONDS else None
 
 
 def make_options(**options: Any) -> RunOptions:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
-SHARED = "shared.pt"
-"""The file of what all ranks share."""
+
+
+def part_files(rank: int) -> tuple[str, str]:
+    """The files of one rank: its tensors, and the rest of its state."""
+    return f"rank-{rank}.safetensors", f"rank-{rank}.state"
 
 
 class Beside(BaseModel):
@@ -86,5 +87,8 @@ class Manifest(BaseModel):
     world_size: int
     position: Position
     files: dict[str, FileEntry]
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """The latest value of each metric of rank 0."""
     versions: dict[str, str] = Field(default_factory=dict)
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    spec: str = ""
+    """Digest of the run's spec."""

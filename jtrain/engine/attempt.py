@@ -144,8 +144,9 @@ class Attempt:
         return None
 
     def stop(self) -> None:
-        """End all ranks: SIGTERM, and SIGKILL after a short grace. `poll` then tells how they ended."""
-        self._signal(signal.SIGTERM)
+        """End all ranks: SIGHUP (for a rank SIGTERM is a wish to pause), and SIGKILL after a short grace. `poll` then
+        tells how they ended."""
+        self._signal(signal.SIGHUP)
         deadline = time.monotonic() + _STOP_GRACE_S
         while time.monotonic() < deadline and any(_peek_exit(pid) is None for pid in self.pids.values()):
             time.sleep(0.02)

@@ -32,7 +32,7 @@ from jtrain.store.files import FileLock, read_json, write_atomic
 from jtrain.store.inbox import Command, take
 from jtrain.store.journal import Journal
 from jtrain.store.paths import RunPaths
-from jtrain.store.ranks import Request
+from jtrain.store.ranks import RankTable, Request
 from jtrain.store.runs import RunStore
 
 _TICK_S = 0.02
@@ -44,6 +44,8 @@ _LONGEST_WAIT_FOR_DISK_S = 60.0
 _DURABLE_AFTER_S = 1.0
 _SAMPLE_AFTER_S = 0.3
 """What doesn't hurry waits until the ranks, whose start needs the processor, are up."""
+
+_THE_END = "the machine or its scheduler wants the run to end"
 
 logger = logging.getLogger("jtrain.supervisor")
 
@@ -61,6 +63,8 @@ class Supervisor:
         self._wants_stop = ""
         self._was_told_to_pause = False
         self._wants_checkpoint = False
+        self._caught_up = 0
+        """The last checkpoint during whose writing another was due that has been asked for since."""
         self._next_checkpoint = float("inf")
         self._lease: Lease | None = None
         self._renew_at = time.monotonic() + _RENEW_S
@@ -233,6 +237,7 @@ class Supervisor:
 
     def _watch(self, attempt: Attempt) -> list[Any]:
         self._was_told_to_pause = False
+        self._caught_up = 0
         self._schedule_checkpoint()
         durable_at = time.monotonic() + _DURABLE_AFTER_S
         self._folder_seen = time.monotonic()
@@ -275,6 +280,8 @@ class Supervisor:
     def _ask_ranks(self, attempt: Attempt) -> None:
         """Pass a pause or a due checkpoint on to the ranks, one wish at a time."""
         table = attempt.table
+        if table is not None:
+            self._look_at_ranks(table)
         if self._wants_pause and self.journal.state in (State.RUNNING, State.STARTING):
             self._write("pausing", reason=self._wants_pause)
         if time.monotonic() >= self._next_checkpoint:
@@ -292,6 +299,16 @@ class Supervisor:
         elif self._wants_checkpoint:
             self._wants_checkpoint = False
             table.set_request(Request.CHECKPOINT)
+
+    def _look_at_ranks(self, table: RankTable) -> None:
+        """What the ranks wish: to be paused, since they were told to end; a checkpoint that they had no time for."""
+        for rank in range(table.world_size):
+            if (number := table.row(rank).told_to_end) and not self._wants_pause:
+                self._wants_pause = f"rank {rank} got {signal.Signals(number).name} ({_THE_END})"
+        first = table.row(0)
+        if first.wants_save > self._caught_up and abs(first.published) >= first.wants_save:
+            self._caught_up = first.wants_save
+            self._wants_checkpoint = True
 
     def _go_on_unpaused(self) -> None:
         """The ranks stood still but could not write their checkpoint: they train on rather than lose what they have."""
@@ -335,13 +352,15 @@ class Supervisor:
             self._write("priority", priority=priority, reason=f"priority {priority}")
 
     def _catch_signals(self) -> None:
-        """SIGTERM (a spot notice, a shutdown) pauses the run; a terminal's signals are not for this process."""
-        signal.signal(signal.SIGTERM, self._on_sigterm)
+        """SIGTERM and SIGUSR2 (a spot notice, a shutdown) pause the run; a terminal's signals are not for this
+        process."""
+        for number in (signal.SIGTERM, signal.SIGUSR2):
+            signal.signal(number, self._on_notice)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
             signal.signal(number, signal.SIG_IGN)
 
-    def _on_sigterm(self, *_: object) -> None:
-        self._wants_pause = self._wants_pause or "SIGTERM (the machine or its scheduler wants the run to end)"
+    def _on_notice(self, number: int, _: object) -> None:
+        self._wants_pause = self._wants_pause or f"{signal.Signals(number).name} ({_THE_END})"
 
 
 def _final_state(exit_: Exit) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jtrain.store.files import read_json, sync_folder
@@ -22,6 +23,8 @@ class CheckpointInfo:
     world_size: int
     size_bytes: int
     is_pinned: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The latest value of each metric of rank 0 when it was taken."""
 
 
 def list_checkpoints(paths: RunPaths) -> list[CheckpointInfo]:
@@ -77,6 +80,7 @@ def _read(paths: RunPaths, folder: Path) -> CheckpointInfo | None:
             world_size=int(manifest["world_size"]),
             size_bytes=sum(int(entry["size_bytes"]) for entry in files.values()),
             is_pinned=_mark(paths, folder.name).exists(),
+            metrics={name: float(value) for name, value in manifest.get("metrics", {}).items()},
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -32,7 +32,7 @@ _CELL_BYTES = 8
 # Cells of the header.
 _MAGIC_CELL, _WORLD_CELL, _REQUEST_CELL = range(3)
 
-_INTEGERS = (
+_CELLS = (
     "passed",
     "parked",
     "done",
@@ -49,9 +49,19 @@ _INTEGERS = (
     "pid",
     "loop_micro_step",
     "loop_samples",
+    "heartbeat",
+    "loop_started",
+    "loss",
+    "met",
+    "idle_even",
+    "idle_odd",
+    "written",
+    "published",
+    "wants_save",
+    "told_to_end",
 )
-_FLOATS = ("heartbeat", "loop_started", "loss")
-_POSITION = {name: index for index, name in enumerate(_INTEGERS + _FLOATS)}
+_FLOATS = frozenset({"heartbeat", "loop_started", "loss"})
+_POSITION = {name: index for index, name in enumerate(_CELLS)}
 _PASSED, _SERVED = _POSITION["passed"], _POSITION["served"]
 
 
@@ -69,7 +79,12 @@ class RankRow:
     Integers: `passed`, `parked` (boundary numbers, from 1), `done` (1 when the rank's program has ended), `micro_step`
     (batches so far), `step` (optimizer steps so far), `total_steps` (0 when unknown), `epoch` (from 0), `epochs`,
     `batch` (in this epoch), `num_batches` (0 when unknown), `samples` (seen by this rank), `pid`; `loop_micro_step` and
-    `loop_samples` (their values when this attempt's training loop began).
+    `loop_samples` (their values when this attempt's training loop began); `told_to_end` (the signal that the
+    rank's process got and that announces the machine's end).
+    Of checkpoints, which each rank numbers from 1: `written`, the last one whose part this rank has on the disk
+    (negative: it failed); `published`, rank 0's: the last one that is complete (negative: it was given up);
+    `wants_save`, rank 0's: the last one during whose writing another was due. `met`, `idle_even`, `idle_odd`: see
+    `meet`.
     Floats: `heartbeat` and `loop_started` (UTC epoch seconds), `loss` (the latest).
     """
 
@@ -95,6 +110,13 @@ class RankRow:
     pid: int
     loop_micro_step: int
     loop_samples: int
+    met: int
+    idle_even: int
+    idle_odd: int
+    written: int
+    published: int
+    wants_save: int
+    told_to_end: int
     heartbeat: float
     loop_started: float
     loss: float
@@ -225,3 +247,20 @@ class RankTable:
                 on_wait()
             time.sleep(pause_s)
             pause_s = min(pause_s + 0.0002, 0.002)
+
+    def meet(self, rank: int, number: int, *, is_idle: bool) -> bool:
+        """Wait for all living ranks, which come here as well; returns on all of them what rank 0 says of `is_idle`.
+
+        `number` counts the meetings, from 1. Rank 0 notes its word before it comes, and for odd and even meetings in
+        different cells: it can't come to the next but one before all have read this one.
+        """
+        cell = "idle_odd" if number % 2 else "idle_even"
+        own, first = self._rows[rank], self._rows[0]
+        if rank == 0:
+            setattr(own, cell, number if is_idle else -number)
+        own.met = number
+        pause_s = 0.0
+        while not all(row.met >= number or row.done for row in self._rows):
+            time.sleep(pause_s)
+            pause_s = min(pause_s + 0.0002, 0.002)
+        return int(getattr(first, cell)) == number

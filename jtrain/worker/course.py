@@ -15,13 +15,13 @@ from typing import Any, NoReturn
 import torch
 from accelerate import Accelerator
 
+from jtrain.checkpointing.checkpointer import Checkpointer, Saved
 from jtrain.domain.checkpoints import Beside, Position
 from jtrain.domain.worker import EXIT_PAUSED
 from jtrain.errors import CheckpointError
 from jtrain.store.ranks import RankTable, Request
-from jtrain.worker.checkpointer import Checkpointer, Loaded
 from jtrain.worker.data import Feed
-from jtrain.worker.elastic import Layout, Piece, Spread, keep_pace
+from jtrain.worker.elastic import Layout, Piece, Spread, keep_pace, spread_own
 from jtrain.worker.recorder import Recorder
 from jtrain.worker.state import TrainingState
 
@@ -58,6 +58,7 @@ class Course:
         went_on: Callable[[Position], None],
         who: Mapping[str, Any],
         every_steps: int | None,
+        keeps_memory: bool,
     ) -> None:
         self._accelerator = accelerator
         self._table = table
@@ -72,7 +73,7 @@ class Course:
         self._who = who
         """Run and attempt, as a position has them."""
         self._resume_from = resume_from
-        self._loaded: Loaded | None = None
+        self._loaded: Saved | None = None
         self.position = Position()
         self.feeds: list[Feed] = []
         self.next_loop = self.next_feed = self._num_outer = 0
@@ -92,6 +93,12 @@ class Course:
         self._number = 0
         self._is_wanted = False
         """Whether the cell asked for a checkpoint, which waits for the next boundary."""
+        self._waits = False
+        """Whether the cell then waits until it is complete."""
+        self._meetings = 0
+        self._has_postponed = False
+        self._is_cold = keeps_memory
+        """Whether memory for checkpoints, which come regularly, is still to be got."""
         self.spread: Spread | None = None
         """How the steps are made on another number of ranks than the run began with; None on that number."""
         self.piece: Piece | None = None
@@ -170,7 +177,7 @@ class Course:
         if pending is not None and loop >= pending.loop:
             self._restore()
         elif self._is_wanted and pending is None:
-            self._save_if_possible()
+            self._save_if_possible(wait=self._waits)
         self.next_loop, self._call = loop + 1, 0
         feed.last_loop = loop
         if pending is not None and loop < pending.loop:
@@ -227,16 +234,44 @@ class Course:
         self._number += 1
         request = self._table.boundary(self._rank, self._number)
         if request is not Request.PAUSE and (request is Request.CHECKPOINT or self._is_wanted or self._is_due()):
-            self._save_if_possible()
+            self._save_unless_busy()
+        elif self._is_cold and self.has_stepped:
+            self._warm()
         self.has_stepped = False
         return request
+
+    def _save_unless_busy(self) -> None:
+        """The training doesn't wait for a disk: while a checkpoint is being written no other one begins. The supervisor
+        asks for it again when that is over."""
+        checkpointer = self._checkpointer()
+        self._meetings += 1
+        if self._waits or self._table.meet(self._rank, self._meetings, is_idle=checkpointer.is_idle):
+            self._save_if_possible(wait=self._waits)
+            return
+        self._is_wanted = False
+        if self._rank != 0:
+            return
+        self.row.wants_save = checkpointer.number
+        if not self._has_postponed:
+            self._has_postponed = True
+            self.notify(
+                "warning",
+                "the disk takes longer to write a checkpoint than the time between two: they come as fast as it can, "
+                "the training doesn't wait. --checkpoint-every says how often they are wanted",
+            )
+
+    def _warm(self) -> None:
+        self._is_cold = False
+        accelerator = self._accelerator()
+        own = self.state.own(accelerator, self.window)
+        self._checkpointer().warm(self._shared(accelerator), own)
 
     def _is_due(self) -> bool:
         return bool(self.has_stepped and self._every_steps and self.position.step % self._every_steps == 0)
 
     def _save_for_pause(self) -> bool:
         try:
-            self._save()
+            self._save(wait=True)
         except CheckpointError as error:
             self.row.refused = self.row.served
             self.notify("warning", f"not paused, since nothing would be left to go on from: {error}")
@@ -258,37 +293,59 @@ class Course:
 
     # Checkpoints -----------------------------------------------------------------------------------------------
 
-    def checkpoint(self) -> str | None:
+    def checkpoint(self, *, wait: bool) -> str | None:
         """Write one, called by all ranks: now between loops, and after the batch inside of one.
 
-        Returns its name; None when it is still to be written, or could not be.
+        Returns its name; None when it is still to be written, or (`wait`) could not be.
         """
         if self.is_inside:
-            self._is_wanted = True
+            self._is_wanted, self._waits = True, wait
             return None
         self._call += 1
         pending = self._pending()
         if pending is None:
-            return None if self.has_paused else self._save_if_possible()
+            return None if self.has_paused else self._save_if_possible(wait=wait)
         here = (self._num_outer, self.position.outer, self.next_loop, self._call)
         there = (pending.outer_call, pending.outer, pending.loop, pending.call)
         return self._restore() if here == there else None
 
-    def _save_if_possible(self) -> str | None:
-        """A disk that takes no checkpoint doesn't end the training: None, and a notice."""
+    def _save_if_possible(self, *, wait: bool) -> str | None:
+        """A disk that takes no checkpoint doesn't end the training: a notice, and None if that was waited for."""
         try:
-            return self._save()
+            return self._save(wait=wait)
         except CheckpointError as error:
-            self.notify("warning", f"{error}; training goes on, the last good checkpoint is kept")
+            self.tell_of_failure(str(error))
             return None
 
-    def _save(self) -> str:
-        self._is_wanted = False
-        accelerator = self._accelerator()
-        position = self._place(accelerator)
-        shared = self.state.shared(accelerator) if self._rank == 0 else None
+    def tell_of_failure(self, sentence: str) -> None:
+        """Say that a checkpoint could not be written."""
+        self.notify("warning", f"{sentence}; training goes on, the last good checkpoint is kept")
+
+    def _save(self, *, wait: bool) -> str:
+        """Take a checkpoint, which is then written in the background. Raises CheckpointError when that is waited for
+        and fails."""
+        self._is_wanted = self._waits = self._is_cold = False
+        accelerator, checkpointer = self._accelerator(), self._checkpointer()
+        checkpointer.drain()
         self._recorder.flush()
-        return self._checkpointer().save(position, shared, self.state.own(accelerator, self.window))
+        name = checkpointer.begin(
+            self._place(accelerator),
+            self._shared(accelerator),
+            self.state.own(accelerator, self.window),
+            self._recorder.latest,
+            is_waited_for=wait,
+        )
+        if wait:
+            checkpointer.wait()
+        return name
+
+    def _shared(self, accelerator: Accelerator) -> dict[str, Any]:
+        is_mine = self._rank == 0 or self.state.is_spread(accelerator)
+        return self.state.shared(accelerator) if is_mine else {}
+
+    def drain(self) -> None:
+        """Wait until the last checkpoint is written, before this process ends."""
+        self._checkpointer().drain()
 
     def _place(self, accelerator: Accelerator) -> Position:
         layout = self.layout
@@ -316,7 +373,7 @@ class Course:
         if loaded is None:
             return None
         accelerator = self._accelerator()
-        self.window = self.state.restore(accelerator, loaded.shared, loaded.own)
+        self.window = self.state.restore(accelerator, loaded.shared, self._own_of(loaded), loaded.fill)
         if self.spread is not None:
             for scheduler in accelerator._schedulers:
                 keep_pace(scheduler, self.spread.layout, lambda: self.piece)
@@ -331,6 +388,11 @@ class Course:
         self.row.step, self.row.micro_step = self.position.step, self.position.micro_step
         self.notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
         return name
+
+    def _own_of(self, loaded: Saved) -> dict[str, Any]:
+        if loaded.writers == self._accelerator().num_processes:
+            return loaded.owns[0]
+        return spread_own(loaded.owns, self._rank, loaded.position)
 
     def _compare_lengths(self, before: Position) -> None:
         """Warn of loaders that are longer or shorter than when the checkpoint was taken."""
@@ -347,7 +409,7 @@ class Course:
     def finish(self) -> None:
         """At the end of the cell: what is still to be written or put back; a checkpoint of no use is said to be so."""
         if self._is_wanted and not self.has_paused:
-            self._save_if_possible()
+            self._save_if_possible(wait=True)
         if not self.is_replaying:
             return
         why = "the cell never came to the place it was taken at"

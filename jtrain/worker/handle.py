@@ -15,14 +15,17 @@ from accelerate import Accelerator
 from accelerate.state import GradientState
 from accelerate.utils import GradientAccumulationPlugin
 
+from jtrain.checkpointing.checkpointer import Checkpointer
+from jtrain.checkpointing.retention import Retention
 from jtrain.domain.checkpoints import Position
 from jtrain.domain.spec import RunSpec
 from jtrain.domain.worker import WorkerContext
+from jtrain.options import RunOptions
 from jtrain.store.beginnings import note_start
+from jtrain.store.digests import digest_of
 from jtrain.store.files import append_line
 from jtrain.store.paths import AttemptPaths, RunPaths
 from jtrain.store.ranks import RankTable
-from jtrain.worker.checkpointer import Checkpointer
 from jtrain.worker.course import Course
 from jtrain.worker.loop import Loop
 from jtrain.worker.recorder import Recorder
@@ -55,6 +58,7 @@ class WorkerRun:
         self.config = Config(spec.config)
         self._spec = spec
         self._paths = paths
+        self._table = table
         self._attempt: AttemptPaths = paths.attempt(context.attempt)
         self._accelerator: Accelerator | None = None
         self._checkpointer: Checkpointer | None = None
@@ -74,6 +78,7 @@ class WorkerRun:
             went_on=self._note_start,
             who={"run": spec.id, "attempt": context.attempt},
             every_steps=options.checkpoint_every_steps,
+            keeps_memory=self._checkpoints_regularly,
         )
         self.loop = Loop(
             lambda: self.accelerator, self.course, self.recorder, seed=spec.seed, clip_grad=options.clip_grad
@@ -91,8 +96,22 @@ class WorkerRun:
 
     def _make_checkpointer(self) -> Checkpointer:
         if self._checkpointer is None:
-            self._checkpointer = Checkpointer(self._paths, _Ranks(self), self._spec.options.keep)
+            self._checkpointer = Checkpointer(
+                self._paths,
+                _Ranks(self),
+                self._table,
+                _retention(self._spec.options),
+                attempt=self._attempt.number,
+                spec=digest_of(self._paths.spec),
+                keeps_memory=self._checkpoints_regularly,
+                on_problem=self.course.tell_of_failure,
+            )
         return self._checkpointer
+
+    @property
+    def _checkpoints_regularly(self) -> bool:
+        options = self._spec.options
+        return bool(options.checkpoint_every_steps or options.checkpoint_every_s)
 
     # The loop --------------------------------------------------------------------------------------------------
 
@@ -183,13 +202,14 @@ class WorkerRun:
 
     # Checkpoints -----------------------------------------------------------------------------------------------
 
-    def checkpoint(self) -> str | None:
-        """Write a checkpoint; all ranks must call it. Returns its name, or None when it could not be written.
+    def checkpoint(self, *, wait: bool = False) -> str | None:
+        """Take a checkpoint; all ranks must call it. The state is copied now, and written while the training goes on.
 
-        In the body of `batches` it is written once the batch is over, so that going on from it is exact, and None is
-        returned: the name is in `Run.checkpoints()`.
+        Returns the name that it will have. With `wait` only when it is complete, and None if it could not be written;
+        without, a notice tells of that. In the body of `batches` it is taken once the batch is over, so that going on
+        from it is exact, and None is returned: the name is in `Run.checkpoints()`.
         """
-        return self.course.checkpoint()
+        return self.course.checkpoint(wait=wait)
 
     def register(self, name: str, value: Any) -> Any:
         """Make `value` part of the checkpoints: an object with `state_dict` and `load_state_dict`, or a list, dict, set
@@ -231,6 +251,11 @@ class _Ranks:
                 self._run.accelerator.wait_for_everyone()
             self._group = torch.distributed.new_group(backend="gloo", timeout=_LONGEST_WRITE)
         return self._group
+
+
+def _retention(options: RunOptions) -> Retention:
+    metric, is_max, best = options.best_by
+    return Retention(options.keep, metric, is_max, best, options.keep_every_s)
 
 
 def _accelerator_of_cell() -> Accelerator | None:

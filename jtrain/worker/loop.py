@@ -17,6 +17,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.scheduler import AcceleratedScheduler
 from accelerate.utils import find_batch_size
+from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader
 
 from jtrain.errors import JtrainError
@@ -63,11 +64,15 @@ class Loop:
     def prepare(self, *objects: Any) -> Any:
         """Make models, optimizers, schedulers and loaders ready for this rank; returns them in the same order."""
         accelerator = self._accelerator()
-        loaders = {i: thing for i, thing in enumerate(objects) if isinstance(thing, DataLoader)}
-        rest = [thing for i, thing in enumerate(objects) if i not in loaders]
+        ready = {
+            i: self._prepare_loader(thing) if isinstance(thing, DataLoader) else _prepare_spread(thing, accelerator)
+            for i, thing in enumerate(objects)
+            if isinstance(thing, (DataLoader, FSDPModule))
+        }
+        rest = [thing for i, thing in enumerate(objects) if i not in ready]
         prepared = accelerator.prepare(*rest) if rest else ()
         others = iter(prepared if len(rest) > 1 else (prepared,) if rest else ())
-        result = [self._prepare_loader(thing) if i in loaders else next(others) for i, thing in enumerate(objects)]
+        result = [ready[i] if i in ready else next(others) for i in range(len(objects))]
         for thing in result:
             # Accelerate registers a scheduler that it wraps, but not one that is wrapped already.
             if isinstance(thing, AcceleratedScheduler) and thing not in accelerator._schedulers:
@@ -270,6 +275,11 @@ class Loop:
         self._watch_optimizer()
         self._count_update()
         return self._course.should_stop()
+
+
+def _prepare_spread(model: FSDPModule, accelerator: Accelerator) -> Any:
+    """A model that `fully_shard` has spread over the ranks: DistributedDataParallel isn't to be put around it."""
+    return accelerator.prepare_model(model, evaluation_mode=True)
 
 
 def _check_step(loss: Any, accelerator: Accelerator) -> None:

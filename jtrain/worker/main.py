@@ -27,7 +27,7 @@ from jtrain.domain.spec import CALL_PREFIX, RunSpec, Source
 from jtrain.domain.worker import EXIT_FAILED, EXIT_FINISHED, EXIT_PAUSED, WorkerContext
 from jtrain.errors import CaptureError, nearest
 from jtrain.store.paths import AttemptPaths, RunPaths
-from jtrain.store.ranks import RankTable
+from jtrain.store.ranks import RankRow, RankTable
 from jtrain.worker.course import Paused
 from jtrain.worker.failure import Frames, describe, exit_record, write_record
 from jtrain.worker.handle import WorkerRun
@@ -51,6 +51,7 @@ def run_rank(context: WorkerContext) -> None:
     table = RankTable.open(attempt.ranks)
     row = table.row(context.rank)
     row.pid = os.getpid()
+    _catch_notices(row)
     code = EXIT_FAILED
     try:
         code = _Rank(context, paths, attempt, table).run()
@@ -91,6 +92,7 @@ class _Rank:
             code = EXIT_PAUSED
         except BaseException as error:  # noqa: BLE001 - whatever the cell raises is told to the user
             code = self._ended_by(error)
+        run.course.drain()
         run.recorder.close()
         return EXIT_PAUSED if run.course.has_paused else code
 
@@ -179,6 +181,21 @@ def _reset_process() -> None:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     atexit._clear()
+
+
+def _catch_notices(row: RankRow) -> None:
+    """A signal that announces the machine's end (a scheduler's, a container's) pauses the whole run."""
+    owner = os.getpid()
+
+    def note(number: int, _: Any) -> None:
+        if os.getpid() == owner:
+            row.told_to_end = number
+            return
+        signal.signal(number, signal.SIG_DFL)  # in a DataLoader worker: it is meant for that process alone
+        os.kill(os.getpid(), number)
+
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, note)
 
 
 def _prepare_process(spec: RunSpec) -> None:

@@ -53,6 +53,8 @@ class Recorder:
         self._names: set[str] = set()
         self._waiting: deque[tuple[str, int, float, float | DeviceValue]] = deque(maxlen=MAX_WAITING)
         self._held: dict[str, Points] = {}
+        self.latest: dict[str, float] = {}
+        """The last value of each metric, as of the last flush."""
         self._is_failing = False
         self._owner_pid = os.getpid()
         self._has_fork_hooks = False
@@ -167,6 +169,7 @@ class Recorder:
             self._waiting.popleft()
             taken.setdefault(name, []).append((step, logged, value))
         for name, points in taken.items():
+            self.latest[name] = points[-1][2]
             new = as_points(points)
             self._held[name] = np.concatenate([self._held[name], new]) if name in self._held else new
 

@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from torch.distributed.tensor import DTensor, distribute_tensor
 
+from jtrain.checkpointing.checkpointer import Fill
+from jtrain.checkpointing.staging import Slot
 from jtrain.errors import CheckpointError, nearest
 from jtrain.worker.randomness import generator_state, set_generator_state
 
@@ -40,7 +43,15 @@ class TrainingState:
             "schedulers": [scheduler.state_dict() for scheduler in accelerator._schedulers],
             "kinds": _kinds(accelerator),
             "scaler": scaler.state_dict() if scaler is not None else {},
+            "gradients": [
+                _gradients(model, are_spread=True) for model in accelerator._models if not accelerator.sync_gradients
+            ],
         }
+
+    @staticmethod
+    def is_spread(accelerator: Accelerator) -> bool:
+        """Whether a model's parameters are spread over the ranks (`fully_shard`, tensor parallelism)."""
+        return any(isinstance(parameter, DTensor) for model in accelerator._models for parameter in model.parameters())
 
     def own(self, accelerator: Accelerator, window: Sequence[torch.Tensor]) -> dict[str, Any]:
         """What belongs to this rank: generators, the gradients of an accumulation that is under way, its losses so far,
@@ -48,31 +59,35 @@ class TrainingState:
         in_accumulation = not accelerator.sync_gradients
         return {
             "generators": generator_state(),
-            "gradients": [_gradients(model) for model in accelerator._models] if in_accumulation else [],
+            "gradients": [_gradients(model, are_spread=False) for model in accelerator._models]
+            if in_accumulation
+            else [],
             "accumulation_step": accelerator.step,
-            "window": [loss.cpu() for loss in window],
+            "window": list(window),
             "registered": {name: _state_of(value) for name, value in self.registered.items()},
         }
 
     def restore(
-        self, accelerator: Accelerator, shared: Mapping[str, Any], own: Mapping[str, Any]
+        self, accelerator: Accelerator, shared: Mapping[str, Any], own: Mapping[str, Any], fill: Fill
     ) -> list[torch.Tensor]:
-        """Put everything back, the generators last; returns the losses of the accumulation window.
+        """Put everything back, the generators last; returns the losses of the accumulation window. `fill` puts the
+        tensors into what is in `shared`.
 
         Raises CheckpointError naming the layer, or the registered object, that doesn't fit.
         """
         _check_kinds(accelerator, shared["kinds"])
         for model, state in zip(accelerator._models, shared["models"], strict=True):
-            _load_model(accelerator.unwrap_model(model), state)
+            _load_model(accelerator.unwrap_model(model), state, fill)
         for optimizer, state in zip(accelerator._optimizers, shared["optimizers"], strict=True):
-            _load_optimizer(optimizer, state)
+            _load_optimizer(optimizer, fill(state, _like_parameters(optimizer, state)))
         for scheduler, state in zip(accelerator._schedulers, shared["schedulers"], strict=True):
-            scheduler.load_state_dict(state)
+            scheduler.load_state_dict(fill(state, {}))
         if accelerator.scaler is not None and shared["scaler"]:
-            accelerator.scaler.load_state_dict(shared["scaler"])
+            accelerator.scaler.load_state_dict(fill(shared["scaler"], {}))
         self._restore_registered(own["registered"])
-        for model, gradients in zip(accelerator._models, own["gradients"], strict=False):
-            _set_gradients(model, gradients)
+        for gradients in (own["gradients"], shared.get("gradients", ())):
+            for model, some in zip(accelerator._models, gradients, strict=False):
+                _set_gradients(model, fill(some, _like(dict(model.named_parameters()), some)))
         accelerator.step = own["accumulation_step"]
         set_generator_state(own["generators"])
         return [loss.to(accelerator.device) for loss in own["window"]]
@@ -130,7 +145,7 @@ def _state_of(value: Any) -> Any:
 def _put_back(name: str, value: Any, state: Any) -> None:
     kind = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
     if kind is None:
-        value.load_state_dict(state)
+        value.load_state_dict(_spread(state, value.state_dict()))
         return
     if not isinstance(state, kind):
         raise CheckpointError(
@@ -143,8 +158,12 @@ def _put_back(name: str, value: Any, state: Any) -> None:
         value.update(state)
 
 
-def _gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: p.grad.detach().cpu() for name, p in model.named_parameters() if p.grad is not None}
+def _gradients(model: torch.nn.Module, *, are_spread: bool) -> dict[str, torch.Tensor]:
+    return {
+        name: parameter.grad.detach()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None and isinstance(parameter.grad, DTensor) is are_spread
+    }
 
 
 def _set_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]) -> None:
@@ -153,7 +172,7 @@ def _set_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]
             parameter.grad = gradients[name].to(parameter.device)
 
 
-def _load_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> None:
+def _load_model(model: torch.nn.Module, state: dict[str, Any], fill: Fill) -> None:
     mine = model.state_dict()
     missing, unknown = sorted(mine.keys() - state.keys()), sorted(state.keys() - mine.keys())
     if missing or unknown:
@@ -163,12 +182,43 @@ def _load_model(model: torch.nn.Module, state: Mapping[str, torch.Tensor]) -> No
             "start afresh without --resume, or put the old model back"
         )
     for name, value in state.items():
-        if isinstance(value, torch.Tensor) and mine[name].shape != value.shape:
+        if isinstance(value, (torch.Tensor, Slot)) and tuple(mine[name].shape) != tuple(value.shape):
             raise CheckpointError(
                 f"layer {name!r} has shape {tuple(mine[name].shape)} here and {tuple(value.shape)} in the checkpoint; "
                 "start afresh without --resume, or put the old shape back"
             )
-    model.load_state_dict(state)
+    model.load_state_dict(fill(state, _like(mine, state)))
+
+
+def _like(mine: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """For the Slots in `saved`: what is here of the same name, where that is spread over ranks."""
+    return {
+        slot.name: mine[name]
+        for name, slot in saved.items()
+        if isinstance(slot, Slot) and isinstance(mine.get(name), DTensor) and tuple(mine[name].shape) == slot.shape
+    }
+
+
+def _like_parameters(optimizer: Any, state: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """For the Slots in an optimizer's state: the parameter that each belongs to, where it has the same shape."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    found: dict[str, torch.Tensor] = {}
+    for number, parameter in zip(numbers, parameters, strict=False):
+        values = state["state"].get(number, {})
+        found |= _like(dict.fromkeys(values, parameter), values)
+    return found
+
+
+def _spread(saved: Any, mine: Any) -> Any:
+    """`saved` with whole tensors spread over the ranks as those in the same places of `mine` are."""
+    if isinstance(mine, DTensor) and isinstance(saved, torch.Tensor) and not isinstance(saved, DTensor):
+        value = saved.to(mine.device)
+        return distribute_tensor(value, mine.device_mesh, mine.placements, src_data_rank=None)
+    if isinstance(saved, dict) and isinstance(mine, Mapping):
+        for key in saved.keys() & mine.keys():
+            saved[key] = _spread(saved[key], mine[key])
+    return saved
 
 
 def _load_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ import torch
 from safetensors.torch import load_file
 
 import jtrain
-from jtrain.domain.checkpoints import Position
 from jtrain.domain.states import State
 from jtrain.errors import CheckpointError
 from jtrain.run import Run
@@ -17,8 +16,8 @@ from jtrain.store.checkpoints import list_checkpoints, pin_checkpoint
 from jtrain.store.paths import RunPaths
 from jtrain.verbs.answers import Shown
 from jtrain.verbs.table import answer
-from jtrain.worker.checkpointer import Checkpointer
 from tests.cells import start
+from tests.worker.alone import alone, write
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -32,13 +31,6 @@ for number in range(3):
     run.checkpoint()
 weight = run.accelerator.unwrap_model(model)[0].weight.detach()
 """
-
-
-class Alone:
-    rank, size = 0, 1
-
-    def all_agree(self, is_fine: bool) -> bool:
-        return is_fine
 
 
 def names(paths: RunPaths) -> list[str]:
@@ -55,14 +47,14 @@ def run() -> Run:
 def test_a_pinned_checkpoint_stays_besides_those_that_are_kept(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path / "brisk-otter-7")
     paths.checkpoints.mkdir(parents=True)
-    checkpointer = Checkpointer(paths, Alone(), 2)
-    checkpointer.save(Position(step=1), {}, {})
+    checkpointer = alone(paths, 2)
+    write(checkpointer, 1)
     pin_checkpoint(paths, "step-000001")
     for step in (2, 3, 4):
-        checkpointer.save(Position(step=step), {}, {})
+        write(checkpointer, step)
     assert names(paths) == ["step-000001", "step-000003", "step-000004"]
     pin_checkpoint(paths, "step-000001", is_pinned=False)
-    checkpointer.save(Position(step=5), {}, {})
+    write(checkpointer, 5)
     assert names(paths) == ["step-000004", "step-000005"]
 
 
@@ -88,7 +80,7 @@ def test_weights_are_written_as_safetensors_tied_ones_too(run: Run, tmp_path: Pa
 
 
 def test_a_damaged_checkpoint_is_not_exported(run: Run, tmp_path: Path) -> None:
-    file = run.checkpoints()[-1].folder / "shared.pt"
+    file = run.checkpoints()[-1].folder / "rank-0.safetensors"
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)

@@ -11,29 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from jtrain.domain.checkpoints import Position
+from jtrain.checkpointing.checkpointer import Checkpointer
 from jtrain.domain.states import State
 from jtrain.errors import CheckpointError
 from jtrain.store.checkpoints import list_checkpoints
 from jtrain.store.paths import RunPaths
-from jtrain.worker.checkpointer import Checkpointer
 from jtrain.worker.state import TrainingState, check_registrable
 from tests.cells import TRAINING, start, train
+from tests.worker.alone import Other, alone, write
 
 pytestmark = pytest.mark.timeout(60)
-
-
-class Alone:
-    """The only rank."""
-
-    rank, size = 0, 1
-
-    def all_agree(self, is_fine: bool) -> bool:
-        return is_fine
-
-
-class Other(Alone):
-    size = 2
 
 
 def paths_of(tmp_path: Path) -> RunPaths:
@@ -43,9 +30,9 @@ def paths_of(tmp_path: Path) -> RunPaths:
 
 
 def save(paths: RunPaths, *steps: int, keep: int = 5) -> Checkpointer:
-    checkpointer = Checkpointer(paths, Alone(), keep)
+    checkpointer = alone(paths, keep)
     for step in steps:
-        checkpointer.save(Position(step=step), {"weights": torch.full((4,), float(step))}, {"mine": step})
+        write(checkpointer, step, {"weights": torch.full((4,), float(step))}, {"mine": step})
     return checkpointer
 
 
@@ -53,7 +40,7 @@ def save(paths: RunPaths, *steps: int, keep: int = 5) -> Checkpointer:
 def test_a_damaged_checkpoint_is_named_and_the_newest_good_one_used(tmp_path: Path, harm: str) -> None:
     paths = paths_of(tmp_path)
     checkpointer = save(paths, 1, 2)
-    file = paths.checkpoints / "step-000002" / "shared.pt"
+    file = paths.checkpoints / "step-000002" / "rank-0.safetensors"
     data = file.read_bytes()
     if harm == "flip":
         file.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
@@ -65,15 +52,16 @@ def test_a_damaged_checkpoint_is_named_and_the_newest_good_one_used(tmp_path: Pa
         manifest = file.with_name("manifest.json")
         manifest.write_bytes(b"" if harm == "empty-manifest" else manifest.read_bytes()[:-30])
     loaded, name, problems = checkpointer.load("step-000002")
-    assert (name, loaded.own["mine"], float(loaded.shared["weights"][0])) == ("step-000001", 1, 1.0)
+    weights = loaded.fill(loaded.shared, {})["weights"]
+    assert (name, loaded.owns[0]["mine"], float(weights[0])) == ("step-000001", 1, 1.0)
     assert problems[0].startswith("step-000002")
 
 
 def test_no_good_checkpoint_is_an_error_that_names_each(tmp_path: Path) -> None:
     paths = paths_of(tmp_path)
     checkpointer = save(paths, 1)
-    (paths.checkpoints / "step-000001" / "rank-0.pt").unlink()
-    with pytest.raises(CheckpointError, match=r"step-000001: rank-0\.pt"):
+    (paths.checkpoints / "step-000001" / "rank-0.state").unlink()
+    with pytest.raises(CheckpointError, match=r"step-000001: rank-0\.state"):
         checkpointer.load("step-000001")
 
 
@@ -82,25 +70,25 @@ def test_every_rank_names_the_file_that_is_damaged(tmp_path: Path) -> None:
     save(paths, 1)
     manifest = paths.checkpoints / "step-000001" / "manifest.json"
     content = json.loads(manifest.read_text())
-    lost = {"rank-1.pt": {"size_bytes": 5, "digest": ""}}
+    lost = {"rank-1.safetensors": {"size_bytes": 5, "digest": ""}}
     manifest.write_text(json.dumps({**content, "world_size": 2, "files": {**content["files"], **lost}}))
 
     class OtherIsHarmed(Other):
         def all_agree(self, is_fine: bool) -> bool:
             return False
 
-    with pytest.raises(CheckpointError, match=r"step-000001: rank-1\.pt is missing"):
-        Checkpointer(paths, OtherIsHarmed(), 3).load("step-000001")
+    with pytest.raises(CheckpointError, match=r"step-000001: rank-1\.safetensors is missing"):
+        alone(paths, group=OtherIsHarmed()).load("step-000001")
 
 
 def test_a_full_disk_is_named_as_the_system_names_it(tmp_path: Path) -> None:
     paths = paths_of(tmp_path)
-    checkpointer = Checkpointer(paths, Alone(), 3)
+    checkpointer = alone(paths)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
     try:
         with pytest.raises(CheckpointError, match="File too large"):
-            checkpointer.save(Position(step=2), {}, {"weights": torch.zeros(300_000)})
+            write(checkpointer, 2, {}, {"weights": torch.zeros(300_000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -121,8 +109,8 @@ def test_a_run_whose_only_checkpoint_lost_its_manifest_does_not_begin_anew_in_si
 def test_a_checkpoint_of_another_number_of_ranks_is_spread_and_a_newer_format_refused(tmp_path: Path) -> None:
     paths = paths_of(tmp_path)
     checkpointer = save(paths, 1)
-    loaded, *_ = Checkpointer(paths, Other(), 3).load("step-000001")
-    assert (loaded.own["mine"], loaded.position.ranks) == (1, 1)
+    loaded, *_ = alone(paths, group=Other()).load("step-000001")
+    assert ([own["mine"] for own in loaded.owns], loaded.writers, loaded.position.ranks) == ([1], 1, 1)
     manifest = paths.checkpoints / "step-000001" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(CheckpointError, match="newer jtrain"):
@@ -147,16 +135,16 @@ def test_the_newest_is_the_one_written_last_also_after_copying(tmp_path: Path) -
     paths = paths_of(tmp_path)
     checkpointer = save(paths, 1, 2, 3)
     os.utime(paths.checkpoints / "step-000001" / "manifest.json")
-    (paths.checkpoints / "step-000003" / "shared.pt").unlink()
+    (paths.checkpoints / "step-000003" / "rank-0.state").unlink()
     assert checkpointer.load("step-000003")[1] == "step-000002"
 
 
 def test_a_folder_that_takes_nothing_leaves_the_old_checkpoints_alone(tmp_path: Path) -> None:
     paths = paths_of(tmp_path)
     checkpointer = save(paths, 1)
-    (paths.checkpoints / ".partial-step-000002").write_text("in the way")  # stands where the folder should be
+    (paths.checkpoints / ".partial-1-2-step-000002").write_text("in the way")  # stands where the folder should be
     with pytest.raises(CheckpointError, match="could not be written"):
-        checkpointer.save(Position(step=2), {}, {})
+        write(checkpointer, 2)
     assert [checkpoint.name for checkpoint in list_checkpoints(paths)] == ["step-000001"]
 
 
@@ -168,7 +156,7 @@ def test_a_vanished_checkpoint_folder_does_not_end_the_training() -> None:
         "run.accelerator\n"
         "if run.rank == 0:\n    shutil.rmtree(folder); folder.write_text('no folder')\n"
         "run.accelerator.wait_for_everyone()\n"
-        "out = run.checkpoint()",
+        "out = run.checkpoint(wait=True)",
         outputs=("out",),
     )
     assert run.result(timeout=50) == {"out": None}
@@ -206,7 +194,8 @@ def test_another_optimizer_is_named() -> None:
 
 def test_a_registered_object_that_can_not_be_saved_is_named_and_the_training_goes_on() -> None:
     run = start(
-        "things = run.register('things', [1])\nif run.rank == 1: things.append(lambda: 1)\nout = run.checkpoint()",
+        "things = run.register('things', [1])\nif run.rank == 1: things.append(lambda: 1)\n"
+        "out = run.checkpoint(wait=True)",
         {"__name__": "__main__"},
         outputs=("out",),
     )
@@ -219,12 +208,12 @@ def test_a_disk_that_fills_up_leaves_the_last_good_checkpoint_and_the_training_a
     run = start(
         "import resource, signal, torch\n"
         "values = run.register('values', [torch.zeros(10)])\n"
-        "first = run.checkpoint()\n"
+        "first = run.checkpoint(wait=True)\n"
         "values[0] = torch.zeros(1_000_000)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))\n"
-        "second = run.checkpoint()\n"
+        "second = run.checkpoint(wait=True)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
-        "third = run.checkpoint()",
+        "third = run.checkpoint(wait=True)",
         outputs=("first", "second", "third"),
         keep=1,
     )

@@ -27,7 +27,7 @@ def newest(run: Run) -> Path | None:
 
 def flip(run: Run) -> None:
     if folder := newest(run):
-        file = random.Random(run.id).choice(sorted(folder.glob("*.pt")))
+        file = random.Random(run.id).choice(sorted(folder.glob("rank-*")))
         data = file.read_bytes()
         middle = len(data) // 2
         file.write_bytes(data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :])
