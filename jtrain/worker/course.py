@@ -233,7 +233,11 @@ class Course:
         """Stand at the next boundary: writes a checkpoint that is asked for or due; returns what else is asked."""
         self._number += 1
         request = self._table.boundary(self._rank, self._number)
-        if request is not Request.PAUSE and (request is Request.CHECKPOINT or self._is_wanted or self._is_due()):
+        if request is Request.PAUSE:
+            pass
+        elif self._is_wanted:
+            self._save_if_possible(wait=self._waits)
+        elif request is Request.CHECKPOINT or self._is_due():
             self._save_unless_busy()
         elif self._is_cold and self.has_stepped:
             self._warm()
@@ -241,14 +245,13 @@ class Course:
         return request
 
     def _save_unless_busy(self) -> None:
-        """The training doesn't wait for a disk: while a checkpoint is being written no other one begins. The supervisor
-        asks for it again when that is over."""
+        """The training doesn't wait for a disk: while a checkpoint is being written none begins because one is due. The
+        supervisor asks for it again when that is over."""
         checkpointer = self._checkpointer()
         self._meetings += 1
-        if self._waits or self._table.meet(self._rank, self._meetings, is_idle=checkpointer.is_idle):
-            self._save_if_possible(wait=self._waits)
+        if self._table.meet(self._rank, self._meetings, is_idle=checkpointer.is_idle):
+            self._save_if_possible(wait=False)
             return
-        self._is_wanted = False
         if self._rank != 0:
             return
         self.row.wants_save = checkpointer.number

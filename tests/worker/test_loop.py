@@ -13,6 +13,7 @@ from tests.cells import start
 pytestmark = pytest.mark.timeout(60)
 
 SETUP = """
+import time
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 model = torch.nn.Linear(1, 1)
@@ -283,6 +284,7 @@ for _ in range(6):
     if run.should_stop:
         break
     run.step(model(torch.ones(2, 1)).pow(2).mean())
+    time.sleep(0.4)  # a checkpoint that is due while one is being written is put off
 """,
         {"__name__": "__main__"},
         checkpoint_every="2steps",
