@@ -91,10 +91,10 @@ class Writer:
                 problem = self._write(job, staged)
             is_written = not problem
             if self._rank == 0:
-                others_fine = self._wait_for_parts(job.number, is_written)
-                if is_written and others_fine:
+                problem = self._wait_for_parts(job.number, is_written) or problem
+                if not problem:
                     problem = _attempt(lambda: self._publish(job))
-                    is_published = not problem
+                is_published = not problem
                 if not is_published:
                     shutil.rmtree(job.aside, ignore_errors=True)
         except BaseException as error:
@@ -124,12 +124,14 @@ class Writer:
             self._row.written = job.number
         return problem
 
-    def _wait_for_parts(self, number: int, is_fine: bool) -> bool:
+    def _wait_for_parts(self, number: int, is_fine: bool) -> str:
+        """Which other rank failed, or nothing."""
         self._row.written = number if is_fine else -number
         rows = [self._table.row(rank) for rank in range(self._table.world_size)]
         while any(abs(row.written) < number and not row.done for row in rows):
             time.sleep(_PAUSE_S)
-        return all(row.written == number for row in rows)
+        failed = [str(rank) for rank, row in enumerate(rows) if rank and row.written != number]
+        return f"rank {', '.join(failed)} could not write its part, its log says why" if failed else ""
 
     def _publish(self, job: Job) -> None:
         files: dict[str, FileEntry] = {}
