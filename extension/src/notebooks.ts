@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
-import { isCellOf } from './notebooktext';
+import { findCell } from './notebooktext';
 import { IJtrain } from './tokens';
 import { IRunRow } from './wire';
 
@@ -39,11 +39,12 @@ export async function openNotebook(
   }
   await widget.context.ready;
   await widget.revealed;
-  const { source } = await jtrain.api.run(run.id);
+  const { source, spec } = await jtrain.api.run(run.id);
   const notebook = widget.content as unknown as INotebook;
-  const index = (notebook.widgets ?? []).findIndex(cell =>
-    isCellOf(cell.model.sharedModel.getSource(), source)
+  const cells = (notebook.widgets ?? []).map(cell =>
+    cell.model.sharedModel.getSource()
   );
+  const index = findCell(cells, source, spec.source === 'function');
   if (index < 0) {
     Notification.info(
       trans.__('The cell of this run has changed or is gone.'),

@@ -1,10 +1,18 @@
 import { assert, test } from 'vitest';
-import { meanLoad } from '../src/model/machine';
+import { Signal } from '@lumino/signaling';
+import { MachineModel, meanLoad } from '../src/model/machine';
 import { choices, filtered, NO_FILTER } from '../src/model/runs';
 import { merged } from '../src/model/wishes';
-import { isCellOf } from '../src/notebooktext';
+import { findCell } from '../src/notebooktext';
 import { sparkPath } from '../src/view/parts/sparkpath';
-import { IDeviceRow, IFollowWish, IRunRow } from '../src/wire';
+import { IJtrainApi, IJtrainStream } from '../src/tokens';
+import {
+  IChoice,
+  IDeviceRow,
+  IFollowWish,
+  IRunRow,
+  StreamMessage
+} from '../src/wire';
 
 function run(id: string, more: Partial<IRunRow> = {}): IRunRow {
   return {
@@ -75,6 +83,45 @@ test('the line of a small curve has gaps where there is no number', () => {
   assert.isTrue(late.startsWith('M90.0'));
 });
 
+/** A server that answers to a choice when it is told to. */
+class ChoiceServer {
+  readonly asked: string[][] = [];
+  stored: IChoice = { uuids: [] };
+  answer = () => undefined as void;
+
+  choose = (uuids: string[]) =>
+    new Promise<IChoice>(resolve => {
+      this.asked.push(uuids);
+      this.answer = () => resolve((this.stored = { uuids }));
+    });
+
+  choice = async () => this.stored;
+}
+
+const turn = () => new Promise(resolve => setTimeout(resolve));
+
+test('quick choices reach the server in order, and no older word undoes them', async () => {
+  const message = new Signal<object, StreamMessage>({});
+  const server = new ChoiceServer();
+  const machine = new MachineModel(
+    server as Partial<IJtrainApi> as IJtrainApi,
+    { message } as Partial<IJtrainStream> as IJtrainStream
+  );
+  void machine.toggle('A');
+  void machine.toggle('B');
+  await turn();
+  assert.deepEqual(server.asked, [['A']], 'one after the other');
+  server.answer();
+  await turn();
+  assert.deepEqual(server.asked, [['A'], ['A', 'B']]);
+  message.emit({ type: 'choice', seq: 1, choice: { uuids: ['A'] } });
+  assert.deepEqual(machine.chosen, ['A', 'B']);
+  server.answer();
+  server.stored = { uuids: ['C'] };
+  await turn();
+  assert.deepEqual(machine.chosen, ['C'], 'as chosen elsewhere meanwhile');
+});
+
 test('the mean load leaves out what can not be read', () => {
   const device = (load: number | null) =>
     ({ load_percent: load }) as IDeviceRow;
@@ -82,8 +129,17 @@ test('the mean load leaves out what can not be read', () => {
   assert.isNull(meanLoad([device(null)]));
 });
 
-test('a cell is the run’s own when its code stands below the magic', () => {
-  assert.isTrue(isCellOf('%%jtrain --nproc 2\nx = 1\n', 'x = 1'));
-  assert.isFalse(isCellOf('x = 1', 'x = 1'));
-  assert.isFalse(isCellOf('%%jtrain\nx = 1', ''));
+test('a cell is the run’s own when its code stands below the magic, or defines the launched function', () => {
+  const cells = [
+    'x = 1',
+    '%%jtrain\nx = 1\ny = 2',
+    '%%jtrain --nproc 2\n\nx = 1\n',
+    'def train():\n    pass\n\ntrain()'
+  ];
+  assert.equal(findCell(cells, 'x = 1', false), 2, 'rather the whole cell');
+  assert.equal(findCell(cells, 'y = 2\n', false), 1);
+  assert.equal(findCell(cells, 'z = 3', false), -1);
+  assert.equal(findCell(cells, '', false), -1);
+  assert.equal(findCell([], 'x = 1', false), -1);
+  assert.equal(findCell(cells, 'def train():\n    pass\n', true), 3);
 });

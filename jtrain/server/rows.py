@@ -8,6 +8,7 @@ from jtrain.domain.messages import CheckpointRow, EventRow, ProgressRow, RunAnsw
 from jtrain.domain.states import ALIVE, RESUMABLE, State
 from jtrain.run import Run
 from jtrain.server.curves import RunCurves, read_starts, to_value
+from jtrain.server.texts import log_ranks
 from jtrain.store.checkpoints import damaged_checkpoints
 from jtrain.store.index import RunSummary
 from jtrain.store.progress import Progress
@@ -57,14 +58,13 @@ def run_answer(run: Run) -> RunAnswer:
     """Everything about one run but its series and logs. Raises RunNotFoundError or StoreError."""
     spec, events = run.spec, run.events()
     summary = run.store.summarise(run.id)
-    standing_ranks = len(summary.devices)
     error = run.error
     record = spec.model_dump(mode="json")
     source = record.pop("source")
     return {
         "run": run_row(summary, run.progress),
         "metrics": RunCurves(run.paths, read_starts(events)).names(),
-        "num_ranks": standing_ranks,
+        "num_ranks": _num_ranks(run, len(summary.devices)),
         "num_attempts": summary.attempt,
         "events": [
             EventRow(number=event.number, time=event.time, kind=event.kind, reason=event.reason)
@@ -80,6 +80,12 @@ def run_answer(run: Run) -> RunAnswer:
         "provenance": _provenance(record),
         "folder": str(run.paths.root),
     }
+
+
+def _num_ranks(run: Run, least: int) -> int:
+    """How many ranks have a log in any attempt: one that was resumed on fewer devices had more of them before."""
+    numbers = [log_ranks(run.paths, number) for number in run.paths.attempt_numbers()]
+    return max([least, *(rank + 1 for ranks in numbers for rank in ranks)])
 
 
 def checkpoint_rows(run: Run) -> list[CheckpointRow]:

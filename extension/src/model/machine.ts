@@ -52,22 +52,37 @@ export class MachineModel {
     await this.choose(chosen);
   }
 
+  /** Choose these devices. It shows at once; choices reach the server in the order in which they were made. */
   async choose(uuids: string[]): Promise<void> {
     const before = this._chosen;
+    const number = ++this._numAsked;
     this._setChosen(uuids);
+    const answer = this._answered.then(() => this._api.choose(uuids));
+    this._answered = answer.catch(() => undefined);
+    let told: readonly string[] = before;
     try {
-      this._setChosen((await this._api.choose(uuids)).uuids);
+      told = (await answer).uuids;
       this._problem = '';
     } catch (error) {
-      this._setChosen(before);
       this._problem = (error as Error).message;
+    }
+    // An answer to an earlier choice says nothing about the later one.
+    if (number === this._numAsked) {
+      this._numAnswered = number;
+      this._setChosen(told);
+      void this._readMissed();
     }
     this._changed.emit();
   }
 
   private _hear(message: StreamMessage): void {
     if (message.type === 'choice') {
-      this._setChosen(message.choice.uuids);
+      // While a choice is on its way the server may still tell of the one before.
+      if (this._numAnswered === this._numAsked) {
+        this._setChosen(message.choice.uuids);
+      } else {
+        this._hasMissed = true;
+      }
     } else if (message.type === 'machine') {
       this._state = message.machine;
       const { history } = message;
@@ -97,6 +112,17 @@ export class MachineModel {
     }
   }
 
+  /** Somebody else may have chosen meanwhile, and the server tells of that only once. */
+  private async _readMissed(): Promise<void> {
+    if (this._hasMissed) {
+      this._hasMissed = false;
+      const { uuids } = await this._api.choice();
+      if (this._numAnswered === this._numAsked) {
+        this._setChosen(uuids);
+      }
+    }
+  }
+
   private _setChosen(uuids: readonly string[]): void {
     if (uuids.join() !== this._chosen.join()) {
       this._chosen = uuids;
@@ -107,6 +133,10 @@ export class MachineModel {
   private _state: IMachineState | null = null;
   private _chosen: readonly string[] = [];
   private _problem = '';
+  private _numAsked = 0;
+  private _numAnswered = 0;
+  private _hasMissed = false;
+  private _answered: Promise<unknown> = Promise.resolve();
   private _cpu: Past = [];
   private _load = new Map<string, Past>();
   private readonly _changed = new Signal<this, void>(this);

@@ -10,6 +10,7 @@ import {
   WidgetTracker
 } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { trainIcon } from '../icons';
@@ -20,6 +21,8 @@ import { RunView } from '../view/run';
 
 const ID = 'jtrain:panel';
 const SHOW_RUN = 'jtrain:open-run';
+/** Under this name the page's state keeps which run the sidebar shows. */
+const CHOSEN_RUN = 'jtrain:chosen-run';
 
 /** The sidebar, the tabs of runs in the main area, and the service that the other plugins build on. */
 export const panelPlugin: JupyterFrontEndPlugin<IJtrainService> = {
@@ -31,6 +34,7 @@ export const panelPlugin: JupyterFrontEndPlugin<IJtrainService> = {
     ILabShell,
     ILayoutRestorer,
     ISettingRegistry,
+    IStateDB,
     IThemeManager,
     ITranslator
   ],
@@ -39,6 +43,7 @@ export const panelPlugin: JupyterFrontEndPlugin<IJtrainService> = {
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
+    state: IStateDB | null,
     themes: IThemeManager | null,
     translator: ITranslator | null
   ): IJtrainService => {
@@ -66,6 +71,9 @@ export const panelPlugin: JupyterFrontEndPlugin<IJtrainService> = {
         name: tab => tab.content.runId
       });
     }
+    if (state) {
+      void keepChosenRun(app, state, panel);
+    }
     void followSettings(jtrain, registry, side => {
       // Notebook 7 has no sides that a widget can be moved between.
       if (labShell && side !== labShellSide(labShell, panel)) {
@@ -83,6 +91,20 @@ function labShellSide(shell: ILabShell, panel: JtrainPanel): 'left' | 'right' {
     }
   }
   return 'right';
+}
+
+/** Show the run again that was shown before the page was loaded, and note which one is from now on. */
+async function keepChosenRun(
+  app: JupyterFrontEnd,
+  state: IStateDB,
+  panel: JtrainPanel
+): Promise<void> {
+  panel.runChanged.connect((_, run) => void state.save(CHOSEN_RUN, { run }));
+  const [kept] = await Promise.all([state.fetch(CHOSEN_RUN), app.restored]);
+  const { run } = (kept ?? {}) as { run?: unknown };
+  if (typeof run === 'string') {
+    panel.showRunLater(run);
+  }
 }
 
 function openTab(

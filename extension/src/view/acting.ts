@@ -1,4 +1,9 @@
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  InputDialog,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
 import { IJtrain } from '../tokens';
 import { IActionWish, IRunRow } from '../wire';
 
@@ -22,6 +27,22 @@ export async function doAction(
     Notification.error((error as Error).message, { autoClose: false });
     return null;
   }
+}
+
+/** Ask for the place in the line that a waiting run shall have; null when the user thinks better of it. */
+export async function askPriority(
+  jtrain: IJtrain,
+  run: IRunRow
+): Promise<IActionWish | null> {
+  const { trans } = jtrain;
+  const { value } = await InputDialog.getNumber({
+    title: trans.__('Priority of %1', run.name || run.id),
+    label: trans.__('Runs with a higher number get devices first.'),
+    value: run.priority
+  });
+  return value === null
+    ? null
+    : { action: 'priority', priority: Math.round(value) };
 }
 
 async function confirmStop(jtrain: IJtrain, run: IRunRow): Promise<boolean> {

@@ -1,4 +1,6 @@
 import { SidePanel } from '@jupyterlab/ui-components';
+import { Message } from '@lumino/messaging';
+import { ISignal, Signal } from '@lumino/signaling';
 import { AccordionPanel, PanelLayout, Widget } from '@lumino/widgets';
 import { trainIcon } from '../icons';
 import { IJtrain } from '../tokens';
@@ -33,13 +35,43 @@ export class JtrainPanel extends SidePanel {
     return this._slot.runId;
   }
 
+  /** Another run is shown in the lower section. */
+  get runChanged(): ISignal<this, string> {
+    return this._runChanged;
+  }
+
   /** Show a run in the lower section. */
   showRun(id: string): void {
-    this._slot.showRun(id, this._jtrain);
+    this._later = null;
+    if (id !== this.runId) {
+      this._slot.showRun(id, this._jtrain);
+      this._runChanged.emit(id);
+    }
     (this.content as AccordionPanel).expand(RUN_SECTION);
   }
 
+  /** Show a run, unless one is shown already, as soon as the panel is seen: until then it costs nothing. */
+  showRunLater(id: string): void {
+    if (this.runId === null) {
+      this._later = id;
+      this._showLater();
+    }
+  }
+
+  protected onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this._showLater();
+  }
+
+  private _showLater(): void {
+    if (this._later !== null && this.isVisible) {
+      this.showRun(this._later);
+    }
+  }
+
   private readonly _slot: RunSlot;
+  private readonly _runChanged = new Signal<this, string>(this);
+  private _later: string | null = null;
 }
 
 /** The section for the chosen run. */
@@ -63,9 +95,6 @@ class RunSlot extends Widget {
   }
 
   showRun(id: string, jtrain: IJtrain): void {
-    if (id === this.runId) {
-      return;
-    }
     const layout = this.layout as PanelLayout;
     [...layout.widgets].forEach(widget => widget.dispose());
     this._view = new RunView(jtrain, id);

@@ -1,8 +1,7 @@
-import { InputDialog } from '@jupyterlab/apputils';
 import * as React from 'react';
 import { isLiving } from '../model/runs';
 import { IActionWish, IRunRow } from '../wire';
-import { doAction } from './acting';
+import { askPriority, doAction } from './acting';
 import { useJtrain, useTrans } from './context';
 import { Spark } from './parts/spark';
 import { ago, stateWord, took } from './words';
@@ -129,13 +128,9 @@ function RowActions({ run }: { run: IRunRow }): JSX.Element {
     setBusy(false);
   };
   const prioritise = async () => {
-    const { value } = await InputDialog.getNumber({
-      title: trans.__('Priority of %1', run.name || run.id),
-      label: trans.__('Runs with a higher number get devices first.'),
-      value: run.priority
-    });
-    if (value !== null) {
-      await act({ action: 'priority', priority: Math.round(value) });
+    const wish = await askPriority(jtrain, run);
+    if (wish) {
+      await act(wish);
     }
   };
   return (

@@ -1,6 +1,6 @@
 import * as React from 'react';
 import { IActionWish, IRunRow } from '../../wire';
-import { doAction } from '../acting';
+import { askPriority, doAction } from '../acting';
 import { useSession, useTrans } from './context';
 
 /** Buttons for what can be done with the run now. */
@@ -17,12 +17,27 @@ export function Actions({ row }: { row: IRunRow }): JSX.Element {
       jtrain.openRun(id, 'panel');
     }
   };
+  const prioritise = async () => {
+    const wish = await askPriority(jtrain, row);
+    if (wish) {
+      await doIt(wish);
+    }
+  };
   return (
     <div
       className="jp-JtrainRun-actions"
       role="group"
       aria-label={trans.__('Actions')}
     >
+      {row.state === 'queued' && (
+        <Action
+          name="priority"
+          label={trans.__('Priority')}
+          title={trans.__('Change its place in the line')}
+          isOff={isBusy || isGone}
+          onClick={() => void prioritise()}
+        />
+      )}
       {row.can_pause && (
         <Action
           name="pause"
