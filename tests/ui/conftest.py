@@ -49,13 +49,21 @@ _FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IP
 
 @dataclass
 class Lab:
-    """A running JupyterLab whose root folder is `root`; what else it keeps is in `folder`."""
+    """A running JupyterLab whose root folder is `root`; what else it keeps is in `folder`.
 
-    url: str
+    `base` is the path below which it serves, without a slash at its end, and `url` ends with it.
+    """
+
+    port: int
+    base: str
     token: str
     root: Path
     folder: Path
     _log: IO[bytes]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}{self.base}"
 
     def write(self, name: str, *cells: str) -> None:
         """Put a notebook of code cells into the root folder."""
@@ -79,7 +87,8 @@ class Lab:
             [
                 sys.executable,
                 *("-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
-                f"--ServerApp.port={self.url.rpartition(':')[2]}",
+                f"--ServerApp.port={self.port}",
+                f"--ServerApp.base_url={self.base}/",
                 "--ServerApp.ip=127.0.0.1",
                 "--ServerApp.port_retries=0",
                 f"--IdentityProvider.token={self.token}",
@@ -106,7 +115,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path) -> Iterator[Lab]:
+def running_lab(folder: Path, base: str = "") -> Iterator[Lab]:
     """A JupyterLab that keeps everything below `folder`, its configuration too."""
     root = folder / "notebooks"
     root.mkdir()
@@ -117,7 +126,7 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with open(folder / "server.log", "wb") as log:
-        lab = Lab(f"http://127.0.0.1:{port}", secrets.token_hex(16), root, folder, log)
+        lab = Lab(port, base, secrets.token_hex(16), root, folder, log)
         lab.start()
         try:
             yield lab
