@@ -59,6 +59,7 @@ _CELLS = (
     "published",
     "wants_save",
     "told_to_end",
+    "failed_after",
 )
 _FLOATS = frozenset({"heartbeat", "loop_started", "loss"})
 _POSITION = {name: index for index, name in enumerate(_CELLS)}
@@ -80,7 +81,8 @@ class RankRow:
     (batches so far), `step` (optimizer steps so far), `total_steps` (0 when unknown), `epoch` (from 0), `epochs`,
     `batch` (in this epoch), `num_batches` (0 when unknown), `samples` (seen by this rank), `pid`; `loop_micro_step` and
     `loop_samples` (their values when this attempt's training loop began); `told_to_end` (the signal that the
-    rank's process got and that announces the machine's end).
+    rank's process got and that announces the machine's end); `failed_after` (the `micro_step` of the last loop's end,
+    when the cell raised an error after it).
     Of checkpoints, which each rank numbers from 1: `written`, the last one whose part this rank has on the disk
     (negative: it failed); `published`, rank 0's: the last one that is complete (negative: it was given up);
     `wants_save`, rank 0's: the last one during whose writing another was due. `met`, `idle_even`, `idle_odd`: see
@@ -117,6 +119,7 @@ class RankRow:
     published: int
     wants_save: int
     told_to_end: int
+    failed_after: int
     heartbeat: float
     loop_started: float
     loss: float

@@ -22,6 +22,7 @@ from jtrain.errors import CheckpointError
 from jtrain.store.ranks import RankTable, Request
 from jtrain.worker.data import Feed
 from jtrain.worker.elastic import Layout, Piece, Spread, keep_pace, spread_own
+from jtrain.worker.randomness import generator_state
 from jtrain.worker.recorder import Recorder
 from jtrain.worker.state import TrainingState
 
@@ -30,6 +31,9 @@ Notify = Callable[[str, str], None]
 
 _MOST_UNWINDS = 100
 """How often a cell may catch the pause that unwinds it and try to train on, before its process is ended."""
+
+_WAIT_FOR_OTHERS_S = 2.0
+"""How long a rank whose cell raised an error waits for the others to raise it too."""
 
 _OWN_LOOP = (
     "this loop takes its batches without run.batches, so it has to see to it itself that the other number of ranks "
@@ -96,6 +100,10 @@ class Course:
         self._waits = False
         """Whether the cell then waits until it is complete."""
         self._meetings = 0
+        self._after_loop: tuple[Position, dict[str, Any]] | None = None
+        """Where the last loop ended and the generators then, while nothing else has been trained since."""
+        self._saved_at = -1
+        """The `micro_step` of the last checkpoint."""
         self._has_postponed = False
         self._is_cold = keeps_memory
         """Whether memory for checkpoints, which come regularly, is still to be got."""
@@ -170,6 +178,7 @@ class Course:
     def begin_loop(self, feed: Feed) -> tuple[int, int] | None:
         """An outermost loop over `feed` begins: the epoch and batch to begin with; None when it was over before."""
         self.refuse_if_paused()
+        self._after_loop = None
         pending = self._pending()
         loop = self.next_loop
         if pending is not None and loop in pending.loop_epochs:
@@ -187,6 +196,11 @@ class Course:
             position.epoch = position.batch = 0
         position.loop = loop
         return position.epoch, position.batch
+
+    def end_loop(self) -> None:
+        """The outermost loop has given all of its batches."""
+        if not self.is_replaying and not self.has_stepped:
+            self._after_loop = self._place(self._accelerator()), generator_state()
 
     def begin_beside(self, feed: Feed, seed: int) -> Beside:
         """A loop over `feed` begins inside the outermost one: where, which is where it was when that was interrupted.
@@ -218,6 +232,7 @@ class Course:
         """A boundary for a loop of the cell's own: whether all ranks stop here (the checkpoint is then written)."""
         if self.is_inside or self.has_paused:
             return self.has_paused
+        self._after_loop = None
         pending = self._pending()
         if pending is not None:
             if self.next_loop < pending.loop:
@@ -324,17 +339,19 @@ class Course:
         """Say that a checkpoint could not be written."""
         self.notify("warning", f"{sentence}; training goes on, the last good checkpoint is kept")
 
-    def _save(self, *, wait: bool) -> str:
-        """Take a checkpoint, which is then written in the background. Raises CheckpointError when that is waited for
-        and fails."""
+    def _save(self, *, wait: bool, at: Position | None = None, generators: dict[str, Any] | None = None) -> str:
+        """Take a checkpoint, which is then written in the background: of here and now, or of a place `at` which only
+        the random generators have moved on. Raises CheckpointError when it is waited for and fails."""
         self._is_wanted = self._waits = self._is_cold = False
         accelerator, checkpointer = self._accelerator(), self._checkpointer()
         checkpointer.drain()
         self._recorder.flush()
+        own = self.state.own(accelerator, self.window)
+        self._saved_at = self.position.micro_step
         name = checkpointer.begin(
-            self._place(accelerator),
+            at or self._place(accelerator),
             self._shared(accelerator),
-            self.state.own(accelerator, self.window),
+            own if generators is None else own | {"generators": generators},
             self._recorder.latest,
             is_waited_for=wait,
         )
@@ -345,6 +362,33 @@ class Course:
     def _shared(self, accelerator: Accelerator) -> dict[str, Any]:
         is_mine = self._rank == 0 or self.state.is_spread(accelerator)
         return self.state.shared(accelerator) if is_mine else {}
+
+    def save_after_failure(self) -> None:
+        """Called on the ranks whose cell raised an error. When all of them did after the same loop, its end is a place
+        to go on from: neither what the loop trained nor the batches it gave depend on what came after."""
+        if self._after_loop is None or self.has_stepped or self.is_inside or self.has_paused or self.is_replaying:
+            return
+        position, generators = self._after_loop
+        self.row.failed_after = position.micro_step
+        if position.micro_step == self._saved_at or not self._all_failed_after(position.micro_step):
+            return
+        try:
+            name = self._save(wait=True, at=position, generators=generators)
+        except CheckpointError as error:
+            self.tell_of_failure(str(error))
+            return
+        self.notify(
+            "info", f"what was trained before that error is kept as {name}: correct the cell and resume the run"
+        )
+
+    def _all_failed_after(self, micro_step: int) -> bool:
+        deadline = time.monotonic() + _WAIT_FOR_OTHERS_S
+        rows = [self._table.row(rank) for rank in range(self._table.world_size)]
+        while any(row.failed_after != micro_step for row in rows):
+            if time.monotonic() > deadline or any(row.done for row in rows):
+                return False
+            time.sleep(0.01)
+        return True
 
     def drain(self) -> None:
         """Wait until the last checkpoint is written, before this process ends."""

@@ -206,8 +206,9 @@ class WorkerRun:
         """Take a checkpoint; all ranks must call it. The state is copied now, and written while the training goes on.
 
         Returns the name that it will have. With `wait` only when it is complete, and None if it could not be written;
-        without, a notice tells of that. If the one before is still being written, it is waited for. In the body of `batches` it is taken once the batch is over, so that going on
-        from it is exact, and None is returned: the name is in `Run.checkpoints()`.
+        without, a notice tells of that. If the one before is still being written, it is waited for. In the body of
+        `batches` it is taken once the batch is over, so that going on from it is exact, and None is returned: the name
+        is in `Run.checkpoints()`.
         """
         return self.course.checkpoint(wait=wait)
 

@@ -146,6 +146,7 @@ class Loop:
                 may_stop = course.spread is spread or not feed.deals_out
                 yield from self._epoch(feed.iterate(seed, epoch, first_batch, spread), first_batch, may_stop)
                 first_batch = 0
+            course.end_loop()
             if epochs > 0 and not course.position.batch and feed.num_batches(course.layout.ranks) == 0:
                 course.notify("warning", _EMPTY)
         finally:

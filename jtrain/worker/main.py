@@ -146,6 +146,8 @@ class _Rank:
         if record is None:
             return self._exited_well()
         write_record(self.attempt.error(run.rank), record)
+        if isinstance(error, Exception):
+            run.course.save_after_failure()
         sys.stderr.write(f"{record['message']}\n" if isinstance(error, SystemExit) else record["text"])
         return code
 
