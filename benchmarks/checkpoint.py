@@ -187,7 +187,8 @@ def measure(ranks: int, megabytes: int, rounds: int, train_s: float, folder: str
     fresh = statistics.median(start() for _ in range(rounds))
     resumed = statistics.median(start(resume=first.id) for _ in range(rounds))
     print(
-        f"  fresh      {fresh:8.3f}   launch to a prepared model\n  resumed    {resumed:8.3f}   launch to a restored one"
+        f"  fresh      {fresh:8.3f}   launch to a prepared model\n"
+        f"  resumed    {resumed:8.3f}   launch to a restored one"
     )
     bounds = [
         ("loop blocked / a copy in memory", took["blocked"] / took["copy"], 1.3),

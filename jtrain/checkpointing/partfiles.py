@@ -6,11 +6,15 @@ Python's lock is free meanwhile, so that the training goes on.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import xxhash
 
 from jtrain.checkpointing.staging import Placed, Staged
@@ -18,6 +22,11 @@ from jtrain.domain.checkpoints import FileEntry, part_files
 
 _CHUNK_BYTES = 8 << 20
 """Hashed and then written while it is still in the processor's cache."""
+
+_BLOCK_BYTES = 4096
+"""What a disk's sectors, a file system's blocks and the processor's pages are divisors of, or are."""
+
+_DIRECT: int = getattr(os, "O_DIRECT", 0)
 
 SLICES = "jtrain.slices"
 """In the file's metadata: offsets and whole shapes of tensors that are spread over ranks, as JSON by name."""
@@ -34,7 +43,7 @@ def write_part(folder: Path, rank: int, staged: Staged) -> dict[str, FileEntry]:
 
 
 def _header(tensors: list[Placed]) -> memoryview:
-    """The header of a safetensors file: its length in 8 bytes, little-endian, then JSON.
+    """The header of a safetensors file: its length in 8 bytes, little-endian, then JSON, here padded to whole blocks.
     https://huggingface.co/docs/safetensors (format)"""
     entries: dict[str, object] = {}
     slices: dict[str, list[dict[str, object]]] = {}
@@ -47,21 +56,23 @@ def _header(tensors: list[Placed]) -> memoryview:
         entries[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [tensor.begin, tensor.end]}
     entries["__metadata__"] = {"format": "pt", SLICES: json.dumps(slices)}
     text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return memoryview(len(text).to_bytes(8, "little") + text)
+    text += b" " * (-(8 + len(text)) % _BLOCK_BYTES)
+    header = mmap.mmap(-1, 8 + len(text))  # begins with a page, as is needed to write it directly
+    header[:] = len(text).to_bytes(8, "little") + text
+    return memoryview(header)
 
 
 def _write(path: Path, parts: list[memoryview]) -> FileEntry:
     digest, size = xxhash.xxh3_128(), 0
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    file = _File(path)
     try:
         for chunk in _chunks(parts):
             digest.update(chunk)
-            _write_all(descriptor, chunk)
+            file.write(chunk)
             size += len(chunk)
-        os.fsync(descriptor)
+        os.fsync(file.descriptor)
     finally:
-        os.close(descriptor)
+        os.close(file.descriptor)
     return FileEntry(size_bytes=size, digest=digest.hexdigest())
 
 
@@ -71,6 +82,38 @@ def _chunks(parts: list[memoryview]) -> Iterator[memoryview]:
             yield part[begin : begin + _CHUNK_BYTES]
 
 
-def _write_all(descriptor: int, chunk: memoryview) -> None:
-    while len(chunk):
-        chunk = chunk[os.write(descriptor, chunk) :]
+class _File:
+    """A new file, written past the system's cache as long as blocks are whole: the copy into the cache, and getting
+    memory for it, takes many times the processor time of the rest, which the training would miss."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._is_direct = _DIRECT != 0
+        try:
+            self.descriptor = os.open(path, flags | _DIRECT, 0o600)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            self._is_direct = False  # not every file system has it
+            self.descriptor = os.open(path, flags, 0o600)
+
+    def write(self, chunk: memoryview) -> None:
+        """Write all of `chunk`."""
+        while len(chunk):
+            whole = len(chunk) // _BLOCK_BYTES * _BLOCK_BYTES
+            if self._is_direct and (not whole or _address(chunk) % _BLOCK_BYTES):
+                self._go_through_cache()
+            try:
+                chunk = chunk[os.write(self.descriptor, chunk[:whole] if self._is_direct else chunk) :]
+            except OSError as error:
+                if error.errno != errno.EINVAL or not self._is_direct:
+                    raise
+                self._go_through_cache()
+
+    def _go_through_cache(self) -> None:
+        self._is_direct = False
+        fcntl.fcntl(self.descriptor, fcntl.F_SETFL, fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & ~_DIRECT)
+
+
+def _address(chunk: memoryview) -> int:
+    return np.frombuffer(chunk, dtype=np.uint8).ctypes.data
