@@ -11,9 +11,11 @@ import os
 import platform
 import random
 import re
+import reprlib
 import socket
 import sys
 import time
+import types
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,8 @@ def launch(fn: Callable[..., Any], *args: Any, **options: Any) -> Run:
     `fn`.
     A function with a parameter named `run` that isn't filled gets the worker's handle.
     """
+    if not callable(fn):
+        raise LaunchError(f"launch takes a function and its arguments, not {type(fn).__name__} {reprlib.repr(fn)}")
     kwargs = options.pop("kwargs", {})
     try:
         text = inspect.getsource(fn)
@@ -241,7 +245,8 @@ def _check_outputs(code: Source, outputs: Collection[str], captured: Mapping[str
         return
     names = {*re.findall(r"\w+", code.text), *captured}
     for value in captured.values():
-        names.update(getattr(getattr(value, "__code__", None), "co_names", ()))  # a function may write globals
+        if type(value) is types.FunctionType:  # it may write globals
+            names.update(value.__code__.co_names)
     for name in outputs:
         if name not in names:
             guess = nearest(name, sorted(names))

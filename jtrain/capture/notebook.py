@@ -105,21 +105,33 @@ def _read_names(code: types.CodeType) -> Iterator[str]:
 
 
 def functions_of(value: object) -> list[types.FunctionType]:
-    """The functions in a function, class, or instance, as far as it is seen without pickling."""
-    if isinstance(value, types.FunctionType):
-        return [value]
-    if isinstance(value, types.MethodType):
-        return functions_of(value.__func__)
-    if isinstance(value, functools._lru_cache_wrapper):
-        return functions_of(value.__wrapped__)
-    kind = value if isinstance(value, type) else type(value)
+    """The functions in a function, class, or instance, as far as it is seen without pickling.
+
+    Only its type is asked: attributes of a user's object, `__class__` among them, may run code that raises.
+    """
+    kind = type(value)
+    if issubclass(kind, types.FunctionType):
+        return [value]  # type: ignore[list-item]
+    if issubclass(kind, types.MethodType):
+        return functions_of(value.__func__)  # type: ignore[attr-defined]
+    if issubclass(kind, functools._lru_cache_wrapper):
+        return functions_of(value.__wrapped__)  # type: ignore[attr-defined]
+    if issubclass(kind, type):
+        kind = value  # type: ignore[assignment]
     bases = [base for base in kind.__mro__ if base.__module__ == "__main__"]
     return [function for base in bases for member in vars(base).values() for function in _unwrapped(member)]
 
 
 def _unwrapped(member: object) -> Iterable[types.FunctionType]:
-    parts = (member, getattr(member, "__func__", None), *(getattr(member, part, None) for part in ("fget", "fset")))
-    return [part for part in parts if isinstance(part, types.FunctionType)]
+    kind = type(member)
+    parts: tuple[object, ...] = (member,)
+    if issubclass(kind, staticmethod | classmethod):
+        parts = (member.__func__,)  # type: ignore[attr-defined]
+    elif issubclass(kind, property):
+        parts = (member.fget, member.fset, member.fdel)  # type: ignore[attr-defined]
+    elif issubclass(kind, functools.cached_property):
+        parts = (member.func,)  # type: ignore[attr-defined]
+    return [part for part in parts if type(part) is types.FunctionType]
 
 
 def with_dependencies(notebook: Notebook, names: Iterable[str]) -> dict[str, str]:

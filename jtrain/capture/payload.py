@@ -22,6 +22,7 @@ from jtrain.capture.pickler import Pickler
 from jtrain.capture.reducer import Reducer
 from jtrain.capture.regions import write_regions
 from jtrain.errors import CaptureError
+from jtrain.store.files import read_json
 
 _VALUES, _BUFFERS, _INDEX = "values.pkl", "buffers.bin", "index.json"
 FORMAT_VERSION = 1
@@ -135,19 +136,20 @@ class Payload:
     def open(cls, folder: Path) -> Payload:
         """Raises CaptureError for one that is damaged or that this Python can't load."""
         try:
-            index = json.loads((folder / _INDEX).read_bytes())
+            index = read_json(folder / _INDEX)
             sizes = [(folder / name).stat().st_size for name in (_VALUES, _BUFFERS)]
-            expected = [index["values_bytes"], index["buffers_bytes"] + index["num_buffers"] * _PLACE_BYTES]
+            expected = [int(index["values_bytes"]), index["buffers_bytes"] + index["num_buffers"] * _PLACE_BYTES]
+            version, written_by, names = index["format"], str(index["python"]), list(index["names"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CaptureError(f"{folder} is damaged ({error}); start the run again from its cell") from error
-        if index["format"] != FORMAT_VERSION:
-            raise CaptureError(f"{folder} was written by another jtrain (format {index['format']})")
-        if sizes != expected:
+        if version != FORMAT_VERSION:
+            raise CaptureError(f"{folder} was written by another jtrain (format {version})")
+        if sizes != expected or not all(isinstance(name, str) for name in names):
             raise CaptureError(
                 f"{folder} is damaged: its files have {sum(sizes)} bytes and should have {sum(expected)}; "
                 "start the run again from its cell"
             )
-        _check_python(folder, str(index["python"]))
+        _check_python(folder, written_by)
         return cls(folder, index)
 
     @contextlib.contextmanager

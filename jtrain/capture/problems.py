@@ -77,14 +77,28 @@ def _search(value: Any, reducer: Reducer) -> list[Problem]:
 
 
 def _explain(name: str, problem: Problem) -> Finding:
-    place, kind = locate(name, problem.trail), type(problem.culprit)
+    place, kind = _place(name, problem), type(problem.culprit)
     shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     refusal = find_refusal(kind)
     if refusal is not None:
         return Finding(place, f"{refusal.what} ({shown})", refusal.advice, id(problem.culprit))
-    reason = str(problem.error).strip().partition("\n")[0] or type(problem.error).__name__
+    reason = _text(problem.error).strip().partition("\n")[0] or type(problem.error).__name__
     what = f"an object of {shown}, which can't be pickled ({reason})"
     return Finding(place, what, _MAKE_INSIDE, id(problem.culprit))
+
+
+def _place(name: str, problem: Problem) -> Place:
+    try:
+        return locate(name, problem.trail)
+    except Exception:  # noqa: BLE001 - attributes, keys and items of a user's objects may run code that raises
+        return Place(name, name, name, is_inside=len(problem.trail) > 1)
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
+        return ""
 
 
 def refusal_of(findings: list[Finding], names: Mapping[str, str], lines: Mapping[str, int]) -> CaptureError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrain.capture import rebuild
-from jtrain.capture.payload import Payload
+from jtrain.capture.payload import Loader, Payload
 from jtrain.errors import CaptureError
 
 DEFINITIONS = "definitions"
@@ -22,6 +22,11 @@ class Captured:
 
     values: dict[str, Any]
     sources: dict[str, str]
+
+
+def read_sources(payload: Path) -> dict[str, str]:
+    """The texts of the notebook's cells that functions in a payload are from, by file name. Raises CaptureError."""
+    return Payload.open(payload).index["sources"]
 
 
 def unpack(payload: Path, main: dict[str, Any]) -> Captured:
@@ -38,7 +43,11 @@ def unpack(payload: Path, main: dict[str, Any]) -> Captured:
     values = {}
     with opened.loader({"main_globals": lambda: main}, is_mapped=True) as loader:
         for name in opened.index["names"]:
-            values[name] = main[name] = loader.load()
+            try:
+                values[name] = main[name] = loader.load()
+            except Exception as error:
+                error.add_note(f"(while the notebook's variable {name!r} was made anew in the worker)")
+                raise
     return Captured(values, opened.index["sources"])
 
 
@@ -51,7 +60,19 @@ def load_result(folder: Path, main: dict[str, Any]) -> dict[str, Any]:
     opened = Payload.open(folder)
     own = _Definitions(main, folder / DEFINITIONS)
     with opened.loader({"notebook_definition": own.find}, is_mapped=False) as loader:
-        return {name: loader.load() for name in opened.index["names"]}
+        return {name: _load(loader, name, folder) for name in opened.index["names"]}
+
+
+def _load(loader: Loader, name: str, folder: Path) -> Any:
+    try:
+        return loader.load()
+    except CaptureError:
+        raise
+    except Exception as error:  # a damaged pickle, or an object that can't be made here, may raise anything
+        raise CaptureError(
+            f"the result {name!r} can't be made from {folder}, which is damaged or needs what this notebook doesn't "
+            f"have: {type(error).__name__}: {error}"
+        ) from error
 
 
 class _Definitions:

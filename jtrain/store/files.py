@@ -56,7 +56,8 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = True) -> None
 def append_line(path: Path, record: dict[str, Any], *, sync: bool = False) -> None:
     """Append `record` as one JSON line in a single write, so that a reader never sees half of it on a local disk.
 
-    A torn line left by a full disk or a dead writer is closed first, so that it can't swallow this one.
+    A torn line left by a full disk or a dead writer is closed first, so that it can't swallow this one. Half a
+    surrogate pair (part of a file name that is no UTF-8, say) is written as the escape that JSON has for it.
     """
     line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
     with open(path, "a+b", buffering=0) as file:
@@ -65,7 +66,7 @@ def append_line(path: Path, record: dict[str, Any], *, sync: bool = False) -> No
             file.seek(end - 1)
             if file.read(1) != b"\n":
                 line = "\n" + line
-        data = line.encode()
+        data = line.encode(errors="backslashreplace")
         written = file.write(data)
         if written != len(data):
             raise OSError(28, "No space left on device", str(path))
@@ -88,7 +89,7 @@ def read_lines(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
     records = []
     for line in data[:end].splitlines():
         try:
-            record = json.loads(line)
+            record = parse(line)
         except ValueError:
             continue
         if isinstance(record, dict):
@@ -97,11 +98,28 @@ def read_lines(path: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON document in `path`, or None when there is none."""
+    """The JSON document in `path`, or None when there is none. Raises ValueError for a damaged one."""
     try:
-        return json.loads(path.read_bytes())
+        return parse(path.read_bytes())
     except FileNotFoundError:
         return None
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The JSON object in `path`; an empty one when there is none, or what is there is damaged or can't be read."""
+    try:
+        record = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def parse(data: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError for every text that is none."""
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 class FileLock:

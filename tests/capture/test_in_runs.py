@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import subprocess
 import sys
@@ -70,3 +71,41 @@ def test_a_launched_function_may_use_globals_of_any_name(tmp_path: Path) -> None
     command = [sys.executable, str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, env=os.environ, check=False)
     assert done.stdout == "(2.0, 'mine')\n", done.stderr
+
+
+CLUMSY = """
+class Clumsy:
+    def __getattr__(self, name):
+        raise RuntimeError(f"asked for {name}")
+class Holder:
+    part = Clumsy()
+clumsy, holder = Clumsy(), Holder()
+"""
+
+
+def test_objects_whose_attributes_raise_are_not_asked_for_any() -> None:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(CLUMSY, space)
+    run = start("kinds = [type(each).__name__ for each in (clumsy, holder)]", space, nproc=1, outputs=("kinds",))
+    assert run.result(timeout=60) == {"kinds": ["Clumsy", "Holder"]}
+
+
+FRAGILE = """
+class Fragile:
+    def __setstate__(self, state):
+        raise ValueError("only where it was made")
+fragile = Fragile()
+fragile.part = 1
+"""
+
+
+def test_an_error_while_a_variable_is_made_anew_names_it_and_shows_its_class() -> None:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    linecache.cache["<a cell>"] = (len(FRAGILE), None, FRAGILE.splitlines(keepends=True), "<a cell>")
+    exec(compile(FRAGILE, "<a cell>", "exec"), space)
+    run = start("print(fragile)", space, nproc=1)
+    run.wait(timeout=60)
+    error = run.error
+    assert error is not None
+    assert "'fragile'" in error.message
+    assert (error.frames[-1]["user"], error.frames[-1]["text"]) == (True, 'raise ValueError("only where it was made")')

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from jtrain.capture.pack import pack, plan
-from jtrain.errors import CaptureError
+from jtrain.errors import CaptureError, LaunchError
 from jtrain.launching import launch
 from jtrain.run import Run
 
@@ -184,3 +184,54 @@ def test_a_run_is_refused_by_what_people_call_it(tmp_path: Path) -> None:
 def test_arguments_of_a_launched_function_are_named_as_arguments(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"args\[0\]\['k'\] is a lock"):
         launch(print, {"k": LOCK}, nproc=1, gpus="none")
+
+
+class Moody:
+    """Slots, and attributes that raise."""
+
+    __slots__ = ("lock",)
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+    def __reduce__(self) -> Any:
+        return Moody, (), None, iter([LOCK])
+
+
+def test_objects_whose_attributes_raise_are_searched_all_the_same(tmp_path: Path) -> None:
+    told = refuse(tmp_path, {"moody": [Moody()], "late": Holder(part=LOCK)})
+    assert told[0].startswith("moody (line 2) holds a lock")
+    assert told[1].startswith("late.part (line 3) is a lock")
+
+
+class Unbound:
+    """A proxy that stands for nothing yet."""
+
+    @property
+    def __class__(self) -> Any:
+        raise NameError("nothing is bound")
+
+
+class SecretiveError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+class Secretive:
+    def __reduce__(self) -> Any:
+        raise SecretiveError
+
+
+def test_whatever_an_object_raises_it_is_named(tmp_path: Path) -> None:
+    told = refuse(tmp_path, {"unbound": Unbound(), "secretive": Secretive()})
+    assert "unbound (line 2) is an object of tests.capture.test_refusals.Unbound" in told[0]
+    assert "nothing is bound" in told[0]
+    assert "secretive (line 3) is an object of" in told[1]
+    assert "(SecretiveError)" in told[1]
+
+
+@pytest.mark.parametrize("thing", [None, "print", 3])
+def test_what_can_not_be_called_is_refused_before_a_run_is_made(thing: Any, own_store: Path) -> None:
+    with pytest.raises(LaunchError, match="takes a function"):
+        launch(thing)
+    assert not (own_store / "runs").exists()

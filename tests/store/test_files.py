@@ -64,3 +64,8 @@ def test_a_forked_child_keeps_a_lock_until_it_closes_it(tmp_path: Path) -> None:
     os.write(go_write, b"x")
     os.waitpid(pid, 0)
     assert not is_locked(lock.path)
+
+
+def test_half_a_surrogate_pair_is_written_and_read_again(tmp_path: Path) -> None:
+    append_line(tmp_path / "a", {"folder": "\udcff"})
+    assert read_lines(tmp_path / "a")[0] == [{"folder": "\udcff"}]
