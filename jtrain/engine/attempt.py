@@ -59,12 +59,16 @@ class _NoElasticLogs(LogsSpecs):
 
 @dataclass(frozen=True)
 class RankExit:
-    """How a rank's process ended: exit code, negative for a signal (as subprocess has it); seconds since the epoch."""
+    """How a rank's process ended: exit code, negative for a signal (as subprocess has it); seconds since the epoch.
+
+    `is_early`: it ended with 0, but not at the end of its program.
+    """
 
     rank: int
     code: int
     time: float
     was_ended_by_us: bool
+    is_early: bool = False
 
 
 class Attempt:
@@ -133,8 +137,9 @@ class Attempt:
         """
         for rank, pid in self.pids.items():
             if rank not in self._exits and (code := _peek_exit(pid)) is not None:
-                self._exits[rank] = RankExit(rank, code, time.time(), rank in self._ended_by_us)
-        if self._failed_at is None and any(exit_.code != 0 for exit_ in self._exits.values()):
+                is_early = code == 0 and self.table is not None and not self.table.row(rank).done
+                self._exits[rank] = RankExit(rank, code, time.time(), rank in self._ended_by_us, is_early)
+        if self._failed_at is None and any(exit_.code != 0 or exit_.is_early for exit_ in self._exits.values()):
             self._failed_at = time.monotonic()
         if len(self._exits) == len(self.pids):
             self._close()

@@ -45,12 +45,14 @@ class Exit:
 
 @dataclass(frozen=True)
 class _Ending:
-    """One rank's end: exit code, when, whether the supervisor ended it, and its error file's content."""
+    """One rank's end: exit code, when, whether the supervisor ended it, whether it came before the end of the program
+    though the code is 0, and its error file's content."""
 
     rank: int
     code: int
     time: float
     was_ended_by_us: bool
+    is_early: bool
     error: Mapping[str, Any] | None
 
     @property
@@ -83,22 +85,23 @@ def explain(
 ) -> Exit:
     """One `Exit` for all ranks.
 
-    `exits` are objects with `rank`, `code` (negative: signal), `time` and `was_ended_by_us`; `errors` the content of
-    the ranks' error files; `oom_kills` how many processes the kernel's memory killer took in this run's control group.
+    `exits` are objects with `rank`, `code` (negative: signal), `time`, `was_ended_by_us` and `is_early` (a 0 before the
+    end of the program); `errors` the content of the ranks' error files; `oom_kills` how many processes the kernel's
+    memory killer took in this run's control group.
     """
     if was_stopped:
         return Exit("stopped", "stopped as asked")
-    endings = [_Ending(e.rank, e.code, e.time, e.was_ended_by_us, errors.get(e.rank)) for e in exits]
+    endings = [_Ending(e.rank, e.code, e.time, e.was_ended_by_us, e.is_early, errors.get(e.rank)) for e in exits]
     # A program may use the exit code of a pause for something of its own.
     good = (0, EXIT_PAUSED) if was_told_to_pause else (0,)
-    bad = [ending for ending in endings if ending.code not in good]
+    bad = [ending for ending in endings if ending.code not in good or ending.is_early]
     if not bad:
         if any(ending.code == EXIT_PAUSED for ending in endings):
             return Exit("paused", "paused with a checkpoint")
         return Exit("finished", "finished")
     first = min(bad, key=lambda ending: (ending.is_secondary, ending.when, ending.rank))
     others = tuple(_other(ending) for ending in sorted(bad, key=lambda e: e.rank) if ending is not first)
-    well = [ending.rank for ending in endings if ending.code == 0]
+    well = [ending.rank for ending in endings if ending.code == 0 and not ending.is_early]
     return _describe(first, others, oom_kills, _early_hint(well) if first.is_secondary and well else "")
 
 

@@ -22,7 +22,7 @@ import torch
 import torch.distributed
 
 from jtrain.capture.results import pack_result
-from jtrain.capture.unpack import unpack
+from jtrain.capture.unpack import read_sources, unpack
 from jtrain.domain.spec import CALL_PREFIX, RunSpec, Source
 from jtrain.domain.worker import EXIT_FAILED, EXIT_FINISHED, EXIT_PAUSED, WorkerContext
 from jtrain.errors import CaptureError, nearest
@@ -67,6 +67,7 @@ class _Rank:
         self.context = context
         self.paths = paths
         self.attempt = attempt
+        self.pid = os.getpid()
         self.row = table.row(context.rank)
         self.spec = RunSpec.model_validate_json(paths.spec.read_bytes())
         self.run_handle = WorkerRun(context, self.spec, paths, table)
@@ -84,14 +85,14 @@ class _Rank:
         try:
             self.captured = self._unpack()
             result = _execute(self.spec.source, self.main)
+            _leave_if_forked(self.pid)
             run.course.finish()
             if not run.course.has_paused:
                 self._give_back(result)
             code = EXIT_FINISHED
-        except Paused:
-            code = EXIT_PAUSED
         except BaseException as error:  # noqa: BLE001 - whatever the cell raises is told to the user
-            code = self._ended_by(error)
+            _leave_if_forked(self.pid, error)
+            code = EXIT_PAUSED if isinstance(error, Paused) else self._ended_by(error)
         run.course.drain()
         run.recorder.close()
         return EXIT_PAUSED if run.course.has_paused else code
@@ -99,11 +100,11 @@ class _Rank:
     def _unpack(self) -> dict[str, Any]:
         if not self.paths.payload.exists():
             return {}
-        captured = unpack(self.paths.payload, self.main.__dict__)
-        for filename, text in captured.sources.items():
+        sources = read_sources(self.paths.payload)
+        for filename, text in sources.items():
             _remember_source(filename, text)
-        self.frames = Frames({self.spec.source.filename, *captured.sources}, self.spec.workdir)
-        return captured.values
+        self.frames = Frames({self.spec.source.filename, *sources}, self.spec.workdir)
+        return unpack(self.paths.payload, self.main.__dict__).values
 
     def _give_back(self, result: Any) -> None:
         """Pack what `-o` names. Raises NameError, naming the nearest, for a variable that isn't there; the others are
@@ -253,17 +254,36 @@ def _remember_source(filename: str, text: str) -> None:
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
 
 
+def _leave_if_forked(owner: int, error: BaseException | None = None) -> None:
+    """End a process that the cell forked and that came to the cell's end, too: the run is its parent's alone, so it
+    writes down no result and no error of the rank, and doesn't touch the process group that it was born with."""
+    if os.getpid() == owner:
+        return
+    code = EXIT_FINISHED
+    if isinstance(error, SystemExit):
+        code, _ = exit_record(error, {"message": ""})
+    elif error is not None:
+        traceback.print_exception(error)
+        code = EXIT_FAILED
+    _flush()
+    os._exit(code)
+
+
 def _end(code: int) -> None:
     """End the process with `code`, whatever threads and exit handlers the cell's libraries left."""
     ender = threading.Thread(target=_run_exit_handlers, daemon=True)
     ender.start()
     ender.join(_END_GRACE_S)
+    _flush()
+    os._exit(code)
+
+
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             continue  # a full disk or a stream that the cell closed: nothing is left to be said
-    os._exit(code)
 
 
 def _run_exit_handlers() -> None:

@@ -13,8 +13,8 @@ from jtrain.engine.exits import Exit, explain
 from jtrain.engine.policies import after_attempt
 
 
-def _ended(rank: int, code: int, *, time: float = 0.0, by_us: bool = False) -> RankExit:
-    return RankExit(rank, code, time, by_us)
+def _ended(rank: int, code: int, *, time: float = 0.0, by_us: bool = False, early: bool = False) -> RankExit:
+    return RankExit(rank, code, time, by_us, early)
 
 
 def _error(kind: str, message: str, time: float, **more: Any) -> dict[str, Any]:
@@ -29,6 +29,11 @@ def test_all_zero_is_finished_and_a_pause_is_a_pause() -> None:
 def test_a_pauses_exit_code_without_a_pause_is_a_failure() -> None:
     exit_ = explain([_ended(0, EXIT_PAUSED), _ended(1, 0)], {}, was_told_to_pause=False)
     assert (exit_.cause, exit_.rank, str(EXIT_PAUSED) in exit_.sentence) == ("exit", 0, True)
+
+
+def test_an_exit_code_of_zero_before_the_programs_end_is_a_failure() -> None:
+    exit_ = explain([_ended(0, -9, by_us=True), _ended(1, 0, early=True)], {})
+    assert (exit_.cause, exit_.rank, "exit code 0" in exit_.sentence) == ("exit", 1, True)
 
 
 def test_the_rank_that_raised_is_named_not_the_one_that_lost_it_in_a_collective() -> None:

@@ -80,6 +80,8 @@ def test_the_error_of_one_rank_is_told_once_and_frees_the_others_from_their_coll
         ("import sys; sys.exit(0)", State.FINISHED, ""),
         ("import sys; sys.exit(3)", State.FAILED, "exit code 3"),
         ("import os; os._exit(5)", State.FAILED, "exit code 5"),
+        ("import os; os._exit(0)", State.FAILED, "exit code 0"),
+        ("import os; os._exit(75)", State.FAILED, "exit code 75"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", State.FAILED, "SIGKILL"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", State.FAILED, "SIGSEGV"),
     ],
@@ -206,3 +208,23 @@ def test_machine_samples_are_recorded_while_it_runs() -> None:
     sample = run.samples()[-1]
     assert sample["host"]["memory_total_bytes"] > 0
     assert {worker["rank"] for worker in sample["workers"]} == {0, 1}
+
+
+FORKING = """
+import os
+if not (child := os.fork()):
+    value = "the child's"
+    {end}
+else:
+    os.waitpid(child, 0)
+    run.accelerator.wait_for_everyone()
+    value = "the parent's"
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "raise ValueError('in the child')", "raise SystemExit(3)"])
+def test_a_process_that_the_cell_forks_writes_nothing_down_for_its_rank(end: str) -> None:
+    run = start(FORKING.format(end=end), outputs=("value",))
+    assert run.result(timeout=60) == {"value": "the parent's"}
+    assert not list(run.paths.attempt(1).root.glob("errors/*"))
+    assert ("ValueError: in the child" in "".join(run.logs())) == ("ValueError" in end)
