@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from jtrain.errors import nearest
 from jtrain.optiontable import Option, check
 
+HIGHEST_PRIORITY = 1_000_000
+
 
 def _text(value: Any) -> Any:
     """A number or a list (`gpus=2`, `gpus=[0, 2]`) as it is written on a command line."""
@@ -226,7 +228,11 @@ class RunOptions(BaseModel):
     max_restarts: Annotated[
         _Int, Field(ge=0), Option("how often to start again from the last checkpoint when a process dies", "N", "2")
     ] = 0
-    priority: Annotated[_Int, Option("place among waiting runs: higher ones start first", "N", "10")] = 0
+    priority: Annotated[
+        _Int,
+        Field(ge=-HIGHEST_PRIORITY, le=HIGHEST_PRIORITY),
+        Option("place among waiting runs: higher ones start first", "N", "10"),
+    ] = 0
     background: Annotated[bool, Option("return at once with a Run instead of waiting")] = False
     inputs: Annotated[
         tuple[str, ...],

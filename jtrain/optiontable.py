@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from jtrain.errors import OptionError, nearest
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_MOST_CHARACTERS = 200
+"""Of an option as an error repeats it."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,15 @@ def check(model: type[_Model], values: Mapping[str, Any], spell: Callable[[Flag,
         sentences: dict[str, str] = {}
         for item in error.errors():
             flag = flags[str(item["loc"][0])]
-            given = spell(flag, values[flag.name]) if flag.name in values else flag.flag
+            given = _shortened(spell(flag, values[flag.name])) if flag.name in values else flag.flag
             sentences.setdefault(flag.name, f"{given}: {_reason(flag, item)}")
         raise OptionError("\n".join(sentences.values())) from None
+
+
+def _shortened(text: str) -> str:
+    """What the user wrote, without the middle where it is very long."""
+    half = _MOST_CHARACTERS // 2
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:half]} … {text[-half:]}"
 
 
 def unknown_option(name: str, flags: Mapping[str, Flag], spelt: str = "") -> str:
@@ -114,6 +122,7 @@ def _reason(flag: Flag, item: Any) -> str:
         "greater_than": "it must be above {gt}",
         "greater_than_equal": "it must be at least {ge}",
         "less_than": "it must be below {lt}",
+        "less_than_equal": "it must be at most {le}",
     }
     if kind in bounds:
         return bounds[kind].format_map(context) + _example(flag)

@@ -9,7 +9,7 @@ import getpass
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from jtrain.domain.states import ALIVE, RESUMABLE, RESUME_TOKEN, Event, Standing
 from jtrain.errors import CheckpointError, JtrainError, RunNotFoundError, WorkerError
 from jtrain.store.beginnings import read_start
 from jtrain.store.checkpoints import CheckpointInfo, list_checkpoints
-from jtrain.store.files import FileLock, is_locked, read_json, read_lines
+from jtrain.store.files import FileLock, is_locked, read_lines, read_record
 from jtrain.store.inbox import Command, put, take
 from jtrain.store.journal import Journal, read_events
 from jtrain.store.logs import tail
@@ -130,7 +130,7 @@ class Run:
     @property
     def metrics(self) -> MetricTable:
         """Every metric that rank 0 logged: a table with one column per name."""
-        starts = {int(event.data["attempt"]): event.data for event in self.events() if event.state is State.STARTING}
+        starts = {event.data.get("attempt"): event.data for event in _starts(self.events())}
         series = []
         for attempt in self.attempts:
             start = read_start(attempt, starts.get(attempt.number, {}))
@@ -178,7 +178,7 @@ class Run:
         if self.state is not State.FAILED:
             return None
         numbers = self.paths.attempt_numbers()
-        exit_ = read_json(self.paths.attempt(numbers[-1]).exit) if numbers else None
+        exit_ = read_record(self.paths.attempt(numbers[-1]).exit) if numbers else {}
         return _worker_error(self, exit_)
 
     def outputs(self, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -308,12 +308,18 @@ class Run:
         return Run, (self.id,)
 
 
-def _worker_error(run: Run, exit_: dict[str, Any] | None) -> WorkerError:
-    if exit_ is None:
+def _starts(events: Iterable[Event]) -> list[Event]:
+    """The beginnings of attempts, without those that a damaged journal doesn't number."""
+    return [event for event in events if event.state is State.STARTING and type(event.data.get("attempt")) is int]
+
+
+def _worker_error(run: Run, exit_: dict[str, Any]) -> WorkerError:
+    if not exit_ and not run.paths.attempt_numbers():
         return WorkerError(f"run {run.id} failed before it started: {run.reason}", run_id=run.id)
-    error = exit_.get("error") or {}
+    error = exit_["error"] if isinstance(exit_.get("error"), dict) else {}
+    others = exit_["others"] if isinstance(exit_.get("others"), list) else []
     return WorkerError(
-        exit_["sentence"],
+        exit_.get("sentence") or run.reason,
         run_id=run.id,
         rank=exit_.get("rank"),
         type_name=error.get("type", ""),
@@ -321,7 +327,7 @@ def _worker_error(run: Run, exit_: dict[str, Any] | None) -> WorkerError:
         traceback_text=error.get("text", ""),
         frames=error.get("frames", []),
         next_step=exit_.get("next_step", ""),
-        others=list(exit_.get("others", ())),
+        others=others,
         causes=error.get("causes", []),
         sources={run.spec.source.filename: (run.spec.source.first_line, run.spec.source.text)},
     )

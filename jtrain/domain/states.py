@@ -15,6 +15,7 @@ Any state that isn't final may become `failed` or `stopped`. `paused`, `failed` 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -110,10 +111,11 @@ class Standing:
 
 
 def fold(events: Iterable[Event]) -> Standing:
-    """The standing that a run's events, in order, add up to."""
+    """The standing that a run's events, in order, add up to; a damaged one that makes no sense is passed over."""
     standing = Standing()
     for event in events:
-        standing = advance(standing, event)
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+            standing = advance(standing, event)
     return standing
 
 
@@ -128,7 +130,7 @@ def advance(standing: Standing, event: Event) -> Standing:
         changes["ended"] = None if state in ALIVE else event.time
         if state is State.STARTING:
             changes["attempt"] = int(event.data.get("attempt", standing.attempt + 1))
-            changes["devices"] = tuple(event.data.get("devices", ()))
+            changes["devices"] = tuple(str(device) for device in event.data.get("devices", ()))
             changes["started"] = standing.started or event.time
     elif event.kind == "waiting":
         changes["reason"] = event.reason

@@ -51,8 +51,11 @@ def format_count(count: float) -> str:
 
 
 def format_time(epoch_s: float, now: float | None = None) -> str:
-    """Local time: `14:03:05` today, `Mar 07 14:03` this year, else with the year."""
-    then, today = time.localtime(epoch_s), time.localtime(now)
+    """Local time: `14:03:05` today, `Mar 07 14:03` this year, else with the year; `?` for what is no time."""
+    try:
+        then, today = time.localtime(epoch_s), time.localtime(now)
+    except (OverflowError, ValueError, OSError):
+        return "?"
     if then[:3] == today[:3]:
         return time.strftime("%H:%M:%S", then)
     return time.strftime("%b %d %H:%M" if then.tm_year == today.tm_year else "%Y-%m-%d %H:%M", then)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE INDEX by_created ON runs (created DESC, id);
 """
+_LARGEST = 2**63 - 1
+"""Of SQLite's whole numbers."""
 _COLUMNS = "id, name, state, reason, created, ended, attempt, tags, notebook, priority, devices"
 
 
@@ -121,8 +124,23 @@ class RunIndex:
 
 
 def _to_row(s: RunSummary) -> tuple:
-    facts = (s.id, s.name, s.state, s.reason, s.created, s.ended, s.attempt)
-    return (*facts, json.dumps(s.tags), s.notebook, s.priority, json.dumps(s.devices))
+    facts = (s.id, _text(s.name), s.state, _text(s.reason), _time(s.created), s.ended, _whole(s.attempt))
+    return (*facts, json.dumps(s.tags), _text(s.notebook), _whole(s.priority), json.dumps(s.devices))
+
+
+# A folder may say what SQLite can't hold: one strange run must not keep all others out of the index.
+
+
+def _text(value: str) -> str:
+    return value.encode(errors="backslashreplace").decode()
+
+
+def _whole(value: int) -> int:
+    return max(-_LARGEST, min(value, _LARGEST))
+
+
+def _time(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
 
 
 def _to_summary(row: tuple) -> RunSummary:

@@ -23,7 +23,7 @@ def store_root() -> Path:
 
 def check_run_id(run_id: str) -> str:
     """`run_id` itself when it is one; raises RunNotFoundError when it can't be (a path, an empty name, …)."""
-    if not RUN_ID.fullmatch(run_id):
+    if not isinstance(run_id, str) or not RUN_ID.fullmatch(run_id):
         raise RunNotFoundError(f"{run_id!r} is no run id; run ids look like brisk-otter-7 (see `%jtrain runs`)")
     return run_id
 

@@ -157,12 +157,16 @@ class RankTable:
         finally:
             os.close(descriptor)
         view = memoryview(self._map)
+        if len(view) % _CELL_BYTES or len(view) < _HEADER_CELLS * _CELL_BYTES:
+            raise ValueError(f"{path} is damaged: no rank table has {len(view)} bytes")
         self._integers = view.cast("q")
         self._floats = view.cast("d")
         self._view = view
         if self._integers[_MAGIC_CELL] != _MAGIC:
             raise ValueError(f"{path} is not a rank table of this version of jtrain")
         self.world_size = self._integers[_WORLD_CELL]
+        if not 0 < self.world_size <= (len(self._integers) - _HEADER_CELLS) // _ROW_CELLS:
+            raise ValueError(f"{path} is damaged: it has no room for {self.world_size} ranks")
         self._rows = [
             RankRow(self._integers, self._floats, _HEADER_CELLS + rank * _ROW_CELLS) for rank in range(self.world_size)
         ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from jtrain.domain.wording import format_bytes
 from jtrain.run import Run
-from jtrain.store.files import read_json
+from jtrain.store.files import read_record
 from jtrain.store.logs import LogReader, WarningFolder
 
 MOST_LINES = 1000
@@ -62,11 +62,7 @@ class OutputFeed:
 
     def _last_error(self) -> dict[str, Any]:
         """The record of the error that rank 0 ended with; empty when there is none."""
-        try:
-            record = read_json(self._run.paths.attempt(self._attempt).error(0))
-        except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
+        return read_record(self._run.paths.attempt(self._attempt).error(0))
 
     def _read_attempt(self, number: int) -> list[str]:
         rest = []

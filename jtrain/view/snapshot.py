@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from jtrain.devices.sampler import Sampler
 from jtrain.domain.devices import SIMULATED_PREFIX, Reading, Sample
 from jtrain.domain.states import ALIVE, Event, Standing, State, fold
 from jtrain.run import Run
+from jtrain.store.files import parse
 from jtrain.store.metric_table import MetricTable
 from jtrain.store.progress import Progress
 from jtrain.store.series import downsample
@@ -143,8 +143,8 @@ class SnapshotReader:
             return None
         try:
             return Sample.from_json(record)
-        except (KeyError, TypeError):
-            return None  # written by another version; devices are then not shown
+        except (KeyError, TypeError, AttributeError):
+            return None  # damaged, or written by another version; devices are then not shown
 
 
 def read_last_record(path: Path) -> dict[str, Any] | None:
@@ -158,9 +158,11 @@ def read_last_record(path: Path) -> dict[str, Any] | None:
         return None
     for line in reversed(lines[:-1]):
         try:
-            return json.loads(line)
+            record = parse(line)
         except ValueError:
             continue
+        if isinstance(record, dict):
+            return record
     return None
 
 

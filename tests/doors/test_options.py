@@ -162,3 +162,11 @@ def test_the_table_in_the_readme_is_the_one_the_options_make() -> None:
 def test_a_name_that_is_too_long_is_told_how_long_it_may_be() -> None:
     with pytest.raises(OptionError, match="201 characters; the most are 200"):
         make_options(name="n" * 201)
+
+
+def test_a_priority_is_bounded_and_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(OptionError, match="at most 1000000"):
+        make_options(priority=10**30)
+    with pytest.raises(OptionError) as raised:
+        make_options(name="x" * 10_000)
+    assert len(str(raised.value)) < 400
