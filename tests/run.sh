@@ -12,7 +12,10 @@ echo "== sidebar, without a browser"
 (cd extension && PATH="$PWD/../$BIN:$PATH" "../$BIN/jlpm" test)
 
 echo "== notebooks"
-"$BIN/python" -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval-sanitize.cfg notebooks -q
+# In a store of their own: what the user has chosen and run before is not to be seen in them, nor they among it.
+STORE="$(mktemp -d)"
+trap 'rm -rf "$STORE"' EXIT
+JTRAIN_HOME="$STORE" "$BIN/python" -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/nbval-sanitize.cfg notebooks -q
 
 echo "== browser"
 if tests/find_chromium.sh >/dev/null; then
