@@ -1,13 +1,12 @@
 """Reads checkpoints: verifies their files, and puts the tensors back into the places that they were taken from.
 
 Tensors that were spread over ranks are read slice by slice, as many as this rank needs, whatever the number of ranks
-that wrote them: torch.distributed.checkpoint plans which, `_Slices` gives it the bytes.
+that wrote them (slices.py).
 """
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,23 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from safetensors import safe_open
-from torch.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
-    Metadata,
-    TensorProperties,
-    TensorStorageMetadata,
-)
-from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner
-from torch.distributed.checkpoint.storage import StorageReader
-from torch.futures import Future
 
 from jtrain.checkpointing import oldformat
 from jtrain.checkpointing.partfiles import SLICES
 from jtrain.checkpointing.staging import Slot
 from jtrain.domain.checkpoints import FORMAT_VERSION, MANIFEST, Manifest, part_files
-from jtrain.errors import CheckpointError
 from jtrain.store.digests import digest_of
 
 
@@ -130,9 +118,9 @@ class Tensors:
             else:
                 spread[name] = torch.empty(slot.shape, dtype=self.parts_of(name)[0][0].dtype)
         if spread:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "torch.distributed is disabled")  # this rank reads for itself
-                dcp.load(spread, storage_reader=_Slices(self, spread), no_dist=True)
+            from jtrain.checkpointing.slices import fill_slices
+
+            fill_slices(spread, self)
         return _put_in(tree, {**values, **spread})
 
     def parts_of(self, name: str) -> list[tuple[torch.Tensor, tuple[int, ...]]]:
@@ -163,55 +151,3 @@ def _put_in(tree: Any, values: Mapping[str, torch.Tensor]) -> Any:
     elif type(tree) in (list, tuple):
         return type(tree)(_put_in(item, values) for item in tree)
     return tree
-
-
-class _Slices(StorageReader):
-    """Gives torch.distributed.checkpoint the bytes of `Tensors`."""
-
-    def __init__(self, tensors: Tensors, names: Iterable[str]) -> None:
-        self._tensors = tensors
-        self._names = list(names)
-        self._parts: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
-
-    def reset(self, checkpoint_id: Any = None) -> None:
-        """Nothing is kept from one reading to the next."""
-
-    def read_metadata(self, *_: Any, **__: Any) -> Metadata:
-        described: dict[str, Any] = {}
-        for name in self._names:
-            parts = self._tensors.parts_of(name)
-            self._parts.update({(name, offsets): tensor for tensor, offsets in parts})
-            described[name] = TensorStorageMetadata(
-                properties=TensorProperties(dtype=parts[0][0].dtype),
-                size=torch.Size(self._tensors.shapes.get(name, parts[0][0].shape)),
-                chunks=[ChunkStorageMetadata(torch.Size(offsets), tensor.shape) for tensor, offsets in parts],
-            )
-        return Metadata(described)
-
-    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *_: Any, **__: Any) -> None:
-        """The files are open."""
-
-    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
-        return plan
-
-    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
-        return plans
-
-    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        for item in plan.items:
-            if item.type is LoadItemType.BYTE_IO:
-                raise CheckpointError(f"{item.dest_index.fqn} is stored as bytes")
-            offset = item.storage_index.offset or torch.Size()
-            source = self._parts[item.storage_index.fqn, tuple(offset)]
-            for dim, (begin, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
-                source = source.narrow(dim, begin, length)
-            target = planner.resolve_tensor(item).detach()
-            target.copy_(source)
-            planner.commit_tensor(item, target)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: Any) -> bool:
-        return True

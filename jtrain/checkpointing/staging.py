@@ -1,7 +1,6 @@
 """Takes a state apart: its tensors are copied into a buffer, the rest is pickled with their names in their places.
 
-Tensors that are spread over ranks (DTensor: FSDP2, tensor parallelism) are taken as the slices that this rank has;
-which those are is said by the planner of torch.distributed.checkpoint.
+Of tensors that are spread over ranks (DTensor: FSDP2, tensor parallelism) it takes the slices that this rank has.
 """
 
 from __future__ import annotations
@@ -9,15 +8,14 @@ from __future__ import annotations
 import copy
 import io
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-from torch.distributed.tensor import DTensor
 
 from jtrain.checkpointing.buffer import Buffer
+from jtrain.checkpointing.spread import is_spread, local_slices
 
 DTYPES: Mapping[torch.dtype, str] = {
     torch.complex64: "C64",
@@ -126,8 +124,9 @@ class Parts:
         slot = Slot(name, tuple(tensor.shape))
         if key is not None:
             self._seen[key] = slot
-        if isinstance(tensor, DTensor):
-            self.entries.extend(_slices(name, tensor))
+        if is_spread(tensor):
+            for part, offsets, shape in local_slices(name, tensor):
+                self.entries.append(Entry(name, part, Slice(offsets, shape)))
         else:
             self.entries.append(Entry(name, tensor.detach()))
         return slot
@@ -158,7 +157,7 @@ def _may_hold_tensors(value: Any) -> bool:
 
 
 def _can_be_stored(tensor: torch.Tensor) -> bool:
-    if isinstance(tensor, DTensor):
+    if is_spread(tensor):
         return tensor.dtype in DTYPES
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
     return is_plain and tensor.dtype in DTYPES and not tensor.is_conj() and not tensor.is_neg() and not tensor.is_meta
@@ -166,27 +165,11 @@ def _can_be_stored(tensor: torch.Tensor) -> bool:
 
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     """Equal for two tensors that are the same memory: tied weights are stored once."""
-    if isinstance(tensor, DTensor):
+    if is_spread(tensor):
         return ("spread", id(tensor._local_tensor), *tensor.shape)
     if not tensor.numel():
         return None
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-
-
-def _slices(name: str, tensor: DTensor) -> Iterator[Entry]:
-    """This rank's parts of `tensor`; none when another rank has the same ones and writes them."""
-    mesh, coordinate = tensor.device_mesh, tensor.device_mesh.get_coordinate()
-    if coordinate is None or any(
-        placement.is_replicate() and place for placement, place in zip(tensor.placements, coordinate, strict=True)
-    ):
-        return
-    planner = DefaultSavePlanner()
-    planner.set_up_planner({name: tensor}, is_coordinator=mesh.get_rank() == 0)
-    for item in planner.create_local_plan().items:
-        if item.tensor_data is not None:
-            local = planner.resolve_data(item)
-            chunk = item.tensor_data.chunk
-            yield Entry(name, local.detach(), Slice(tuple(chunk.offsets), tuple(item.tensor_data.size)))
 
 
 def stage(tree: Mapping[str, Any], parts: Parts, buffer: Buffer) -> Staged:

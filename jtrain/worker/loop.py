@@ -17,9 +17,9 @@ import torch
 from accelerate import Accelerator
 from accelerate.scheduler import AcceleratedScheduler
 from accelerate.utils import find_batch_size
-from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader
 
+from jtrain.checkpointing.spread import is_sharded_module
 from jtrain.errors import JtrainError
 from jtrain.worker.course import Course
 from jtrain.worker.data import Feed, prepare_loader
@@ -67,7 +67,7 @@ class Loop:
         ready = {
             i: self._prepare_loader(thing) if isinstance(thing, DataLoader) else _prepare_spread(thing, accelerator)
             for i, thing in enumerate(objects)
-            if isinstance(thing, (DataLoader, FSDPModule))
+            if isinstance(thing, DataLoader) or is_sharded_module(thing)
         }
         rest = [thing for i, thing in enumerate(objects) if i not in ready]
         prepared = accelerator.prepare(*rest) if rest else ()
@@ -278,7 +278,7 @@ class Loop:
         return self._course.should_stop()
 
 
-def _prepare_spread(model: FSDPModule, accelerator: Accelerator) -> Any:
+def _prepare_spread(model: Any, accelerator: Accelerator) -> Any:
     """A model that `fully_shard` has spread over the ranks: DistributedDataParallel isn't to be put around it."""
     return accelerator.prepare_model(model, evaluation_mode=True)
 

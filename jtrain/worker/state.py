@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from jtrain.checkpointing.checkpointer import Fill
+from jtrain.checkpointing.spread import is_spread, spread_like
 from jtrain.checkpointing.staging import Slot
 from jtrain.errors import CheckpointError, nearest
 from jtrain.worker.randomness import generator_state, set_generator_state
@@ -51,7 +51,7 @@ class TrainingState:
     @staticmethod
     def is_spread(accelerator: Accelerator) -> bool:
         """Whether a model's parameters are spread over the ranks (`fully_shard`, tensor parallelism)."""
-        return any(isinstance(parameter, DTensor) for model in accelerator._models for parameter in model.parameters())
+        return any(is_spread(parameter) for model in accelerator._models for parameter in model.parameters())
 
     def own(self, accelerator: Accelerator, window: Sequence[torch.Tensor]) -> dict[str, Any]:
         """What belongs to this rank: generators, the gradients of an accumulation that is under way, its losses so far,
@@ -162,7 +162,7 @@ def _gradients(model: torch.nn.Module, *, are_spread: bool) -> dict[str, torch.T
     return {
         name: parameter.grad.detach()
         for name, parameter in model.named_parameters()
-        if parameter.grad is not None and isinstance(parameter.grad, DTensor) is are_spread
+        if parameter.grad is not None and is_spread(parameter.grad) is are_spread
     }
 
 
@@ -195,7 +195,7 @@ def _like(mine: Mapping[str, Any], saved: Mapping[str, Any]) -> dict[str, torch.
     return {
         slot.name: mine[name]
         for name, slot in saved.items()
-        if isinstance(slot, Slot) and isinstance(mine.get(name), DTensor) and tuple(mine[name].shape) == slot.shape
+        if isinstance(slot, Slot) and is_spread(mine.get(name)) and tuple(mine[name].shape) == slot.shape
     }
 
 
@@ -212,9 +212,8 @@ def _like_parameters(optimizer: Any, state: Mapping[str, Any]) -> dict[str, torc
 
 def _spread(saved: Any, mine: Any) -> Any:
     """`saved` with whole tensors spread over the ranks as those in the same places of `mine` are."""
-    if isinstance(mine, DTensor) and isinstance(saved, torch.Tensor) and not isinstance(saved, DTensor):
-        value = saved.to(mine.device)
-        return distribute_tensor(value, mine.device_mesh, mine.placements, src_data_rank=None)
+    if is_spread(mine) and isinstance(saved, torch.Tensor) and not is_spread(saved):
+        return spread_like(saved, mine)
     if isinstance(saved, dict) and isinstance(mine, Mapping):
         for key in saved.keys() & mine.keys():
             saved[key] = _spread(saved[key], mine[key])
