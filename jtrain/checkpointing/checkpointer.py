@@ -50,6 +50,7 @@ class Saved:
     shared: dict[str, Any]
     owns: list[dict[str, Any]]
     fill: Fill
+    torch_version: str = ""
 
 
 class Checkpointer:
@@ -239,17 +240,17 @@ class Checkpointer:
         manifest = read_manifest(folder)
         position = manifest.position
         position.ranks = position.ranks or manifest.world_size
-        writers = range(manifest.world_size)
+        writers, version = range(manifest.world_size), manifest.versions.get("torch", "")
         ranks = [self._group.rank] if manifest.world_size == self._group.size else list(writers)
         if manifest.format == 1:
             owns = [oldformat.read_own(folder, rank) for rank in ranks]
-            return Saved(position, manifest.world_size, oldformat.read_shared(folder), owns, lambda tree, _: tree)
+            return Saved(position, manifest.world_size, oldformat.read_shared(folder), owns, lambda tree, _: tree, version)
         owns = []
         for rank in ranks:
             own = Tensors.open(folder, whole_of=[rank], slices_of=writers)
             owns.append(own.fill(read_rest(folder, rank)["own"]))
         shared = Tensors.open(folder, whole_of=[0], slices_of=writers)
-        return Saved(position, manifest.world_size, read_rest(folder, 0)["shared"], owns, shared.fill)
+        return Saved(position, manifest.world_size, read_rest(folder, 0)["shared"], owns, shared.fill, version)
 
 
 def _name_of_unsavable(own: Mapping[str, Any], error: Exception) -> str:

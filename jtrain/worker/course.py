@@ -8,6 +8,7 @@ same way, whatever happened before: between two batches of the n-th loop, or the
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -31,6 +32,8 @@ Notify = Callable[[str, str], None]
 
 _MOST_UNWINDS = 100
 """How often a cell may catch the pause that unwinds it and try to train on, before its process is ended."""
+
+_TELL_AGAIN_S = 600.0
 
 _WAIT_FOR_OTHERS_S = 2.0
 """How long a rank whose cell raised an error waits for the others to raise it too."""
@@ -102,6 +105,8 @@ class Course:
         self._meetings = 0
         self._after_loop: tuple[Position, dict[str, Any]] | None = None
         """Where the last loop ended and the generators then, while nothing else has been trained since."""
+        self._told = "", 0.0
+        """Why a checkpoint could not be written, and when that was said."""
         self._saved_at = -1
         """The `micro_step` of the last checkpoint."""
         self._has_postponed = False
@@ -336,8 +341,11 @@ class Course:
             return None
 
     def tell_of_failure(self, sentence: str) -> None:
-        """Say that a checkpoint could not be written."""
-        self.notify("warning", f"{sentence}; training goes on, the last good checkpoint is kept")
+        """Say that a checkpoint could not be written; for the same reason only every ten minutes."""
+        reason, now = re.sub(r"\d+", "", sentence), time.monotonic()
+        if reason != self._told[0] or now - self._told[1] > _TELL_AGAIN_S:
+            self._told = reason, now
+            self.notify("warning", f"{sentence}; training goes on, the last good checkpoint is kept")
 
     def _save(self, *, wait: bool, at: Position | None = None, generators: dict[str, Any] | None = None) -> str:
         """Take a checkpoint, which is then written in the background: of here and now, or of a place `at` which only
@@ -431,6 +439,12 @@ class Course:
                 feed.epoch = loaded.position.feed_epochs[feed.index]
         self._went_on(loaded.position)
         self._compare_lengths(loaded.position)
+        if loaded.torch_version not in ("", torch.__version__):
+            self.notify(
+                "warning",
+                f"the checkpoint was written with torch {loaded.torch_version} and this is {torch.__version__}: "
+                "the losses may differ from an uninterrupted run's in their last digits",
+            )
         self._beside_left = loaded.position.beside
         self.row.step, self.row.micro_step = self.position.step, self.position.micro_step
         self.notify("info", f"went on from {name}: step {self.position.step}, epoch {self.position.epoch + 1}")
