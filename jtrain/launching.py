@@ -183,7 +183,7 @@ def _make_spec(
         captured=tuple(manifest.names),
         payload_digest=manifest.digest,
         workdir=_workdir(),
-        sys_path=tuple(sys.path),
+        sys_path=tuple(path for path in sys.path if _is_text(path)),
         notebook=notebook or os.environ.get("JPY_SESSION_NAME", ""),
         resumed_from=f"{origin.run_id}/{origin.checkpoint}" if origin else "",
         user=getpass.getuser(),
@@ -256,9 +256,21 @@ def _check_outputs(code: Source, outputs: Collection[str], captured: Mapping[str
 
 def _workdir() -> str:
     try:
-        return os.getcwd()
+        folder = os.getcwd()
     except FileNotFoundError as error:
         raise LaunchError("the working folder was removed; change to another one: %cd, or os.chdir") from error
+    if not _is_text(folder):
+        raise LaunchError(f"the working folder's name is no UTF-8 text: {os.fsencode(folder)!r}; rename it")
+    return folder
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be written down: names of files may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse_platform() -> None:

@@ -209,7 +209,8 @@ class Run:
     # Wishes ----------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None, on_poll: Callable[[], None] | None = None) -> State:
-        """Wait until the run rests and return its state. Raises TimeoutError after `timeout` seconds."""
+        """Wait until the run rests and return its state. Raises TimeoutError after `timeout` seconds, RunNotFoundError
+        when its folder was deleted."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.is_at_rest:
             if deadline is not None and time.monotonic() >= deadline:
@@ -217,26 +218,34 @@ class Run:
             if on_poll is not None:
                 on_poll()
             time.sleep(_POLL_S)
+        self._must_exist()
         self.store.note(self.id)
         return self.state
 
     def pause(self) -> None:
         """Ask the run for a checkpoint at its next batch, and to end there; `resume` goes on."""
+        self._must_exist()
         if not self.is_at_rest:
             self._ask("pause")
 
     def checkpoint(self) -> None:
         """Ask a living run for a checkpoint at its next batch."""
+        self._must_exist()
         if not self.is_at_rest:
             self._ask("checkpoint")
 
     def stop(self) -> None:
         """End the run now, without a checkpoint. An interrupted run is only marked as stopped."""
+        self._must_exist()
         if not self.is_at_rest:
             self._ask("stop")
             return
         if self.state is State.PAUSED or self.state in ALIVE:
             self._mark_stopped()
+
+    def _must_exist(self) -> None:
+        if not self.paths.root.exists():
+            raise RunNotFoundError(f"the folder of run {self.id} is gone: {self.paths.root}")
 
     def _ask(self, command: str) -> None:
         put(self.paths.inbox, Command(command, by=getpass.getuser()))
@@ -263,6 +272,7 @@ class Run:
         from jtrain.engine.zygote import start
         from jtrain.resuming import other_devices
 
+        self._must_exist()
         if not self.is_at_rest:
             raise JtrainError(f"run {self.id} is {self.state} already; `%jtrain attach {self.id}` shows it")
         state = self.state

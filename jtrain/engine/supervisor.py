@@ -6,6 +6,7 @@ forks: the sampler's and the rendezvous store's threads live only while an attem
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -41,6 +42,7 @@ _RENEW_S = 3600.0
 _LOOK_AT_DISK_S = 1.0
 _LONGEST_WAIT_FOR_DISK_S = 60.0
 """How long the end of a run waits for a full disk, and ranks go on in a folder that is gone."""
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _DURABLE_AFTER_S = 1.0
 _SAMPLE_AFTER_S = 0.3
 """What doesn't hurry waits until the ranks, whose start needs the processor, are up."""
@@ -85,11 +87,19 @@ class Supervisor:
         except BaseException as error:
             logger.exception("the supervisor of %s failed", self.paths.id)
             if self.journal.state in ALIVE:
-                self._write("failed", reason=f"jtrain's supervisor failed: {type(error).__name__}: {error}")
+                self._write("failed", reason=self._why_failed(error))
             raise
         finally:
             self._write_the_rest()
             self.lock.close()
+
+    def _why_failed(self, error: BaseException) -> str:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return (
+                f"the run's files could not be written to {self.paths.root}: {error.strerror}. Make room there: "
+                "`%jtrain clean` removes old runs"
+            )
+        return f"jtrain's supervisor failed: {type(error).__name__}: {error}"
 
     def _write_the_rest(self) -> None:
         """Wait for room on the disk rather than leave a run that nobody knows the end of."""

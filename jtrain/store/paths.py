@@ -63,6 +63,11 @@ class AttemptPaths:
     def log(self, rank: int) -> Path:
         return self.logs / f"rank-{rank}.log"
 
+    def logged_ranks(self) -> list[int]:
+        """The ranks that have a log, in order."""
+        numbers = [path.stem.removeprefix("rank-") for path in self.logs.glob("rank-*.log")]
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
     def error(self, rank: int) -> Path:
         return self.root / "errors" / f"rank-{rank}.json"
 

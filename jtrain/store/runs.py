@@ -88,7 +88,11 @@ class RunStore:
 
         Not synced: that would make every launch wait for the disk. The supervisor makes a run durable a second later.
         """
-        write_atomic(paths.spec, spec.model_dump_json(indent=1), sync=False)
+        try:
+            content = spec.model_dump_json(indent=1)
+        except ValueError as error:
+            raise StoreError(f"the run's options or config can't be written down as text: {error}") from error
+        write_atomic(paths.spec, content, sync=False)
         Journal(paths.journal).write("queued", reason="created")
 
     def make_durable(self, run_id: str) -> None:

@@ -14,6 +14,7 @@ from jtrain.engine.leases import LeaseTable
 from jtrain.engine.machine import MachinePaths
 from jtrain.engine.queue import Ticket
 from jtrain.engine.tickets import TicketBooth
+from jtrain.errors import OptionError
 from jtrain.optiontable import Option
 from jtrain.run import Run
 from jtrain.store.index import RunSummary
@@ -111,13 +112,17 @@ def logs(arguments: LogsArguments) -> Shown:
     run = find_run(arguments.run)
     if arguments.all_ranks:
         return Shown("\n".join(_merged(run, arguments.lines)))
-    return Shown(run.logs(arguments.rank or 0, arguments.lines).rstrip("\n"))
+    rank = arguments.rank or 0
+    ranks = sorted({number for attempt in run.attempts for number in attempt.logged_ranks()})
+    if ranks and rank not in ranks:
+        raise OptionError(f"--rank {rank}: run {run.id} has no such rank; its ranks are 0 to {ranks[-1]}")
+    return Shown(run.logs(rank, arguments.lines).rstrip("\n"))
 
 
 def _merged(run: Run, lines: int | None) -> list[str]:
     merged = []
     for attempt in run.attempts:
-        ranks = range(len(list(attempt.logs.glob("rank-*.log"))))
+        ranks = attempt.logged_ranks()
         merged += merge_ranks({rank: tail(attempt.log(rank), lines).splitlines() for rank in ranks})
     return merged
 

@@ -6,7 +6,10 @@ The first interrupt asks for a pause, the second stops the run, the third only e
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import time
+from pathlib import Path
 from typing import Protocol
 
 from jtrain.errors import JtrainError, RunInterrupted, RunNotFoundError
@@ -18,6 +21,8 @@ UPDATE_S = 0.2
 """At most five updates a second, however fast the loop is."""
 FIRST_UPDATE_S = 0.25
 """Until then there is little to show, and the processor is needed for starting the ranks."""
+_FULL_BELOW_BYTES = 32 * 1024
+"""Some file systems keep a few blocks back."""
 _POLL_S = 0.03
 _LATEST_POLL_S = 0.1
 
@@ -45,6 +50,7 @@ class Watch:
         self._view = view
         self._reader = SnapshotReader(run)
         self._heard = 0
+        self._has_told_of_disk = False
         self._update_due = time.monotonic() + FIRST_UPDATE_S
         self._began = time.monotonic()
 
@@ -89,8 +95,20 @@ class Watch:
         now = time.monotonic()
         if now >= self._update_due:
             self._view.update(self._reader.read())
+            self._tell_of_a_full_disk()
             self._update_due = time.monotonic() + UPDATE_S
         return False
+
+    def _tell_of_a_full_disk(self) -> None:
+        """The run itself can't: what it says goes to that disk."""
+        root = self.run.store.paths.root
+        if self._has_told_of_disk or _free_bytes(root) >= _FULL_BELOW_BYTES:
+            return
+        self._has_told_of_disk = True
+        self._view.tell(
+            f"The disk is full: {root}. The run goes on, but what it prints and logs now is lost, and it can't write a "
+            "checkpoint. Make room there: `%jtrain clean` removes old runs."
+        )
 
     def _obey(self) -> None:
         run_id = self.run.id
@@ -104,6 +122,7 @@ class Watch:
             self.run.stop()
 
     def _finish(self) -> None:
+        self._tell_of_a_full_disk()
         if self.run.is_at_rest:
             self.run.store.note(self.run.id)
         self._view.finish(self._reader.read(is_last=True))
@@ -126,6 +145,15 @@ class Watch:
             )
         if state != "finished":
             raise RunInterrupted(how_to_go_on(run), run_id=run.id, state=state)
+
+
+def _free_bytes(folder: Path) -> float:
+    """Room on a folder's disk; plenty where that can't be found out."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return math.inf
+    return found.f_bavail * found.f_frsize
 
 
 def _from_where(run: Run) -> str:

@@ -133,6 +133,13 @@ class _Rank:
             pack_result(values, self.paths.result, captured=self.captured)
         except CaptureError as error:
             self.run_handle.notify("warning", str(error))
+        except OSError as error:
+            names = ", ".join(values)
+            error.add_note(
+                f"({names} could not be written for the notebook to {self.paths.root}. Make room (`%jtrain clean` "
+                f"removes old runs); then `%jtrain resume {self.spec.id}` goes on from the last checkpoint)"
+            )
+            raise
 
     def _ended_by(self, error: BaseException) -> int:
         """Tell the user what the cell raised; the exit code."""

@@ -106,6 +106,8 @@ def test_logs_are_those_of_a_rank_or_of_all() -> None:
     assert text("logs") == "zero\none\ntwo"
     assert text("logs", "--lines", "1") == "two"
     assert text("logs", "--rank", "1") == "hello"
+    with pytest.raises(OptionError, match="no such rank; its ranks are 0 to 1"):
+        text("logs", "--rank", "2")
     assert text("logs", "--all-ranks").splitlines()[-1] == "[rank 1] hello"
 
 

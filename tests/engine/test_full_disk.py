@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from jtrain.domain.states import State
+from jtrain.errors import LaunchError, RunNotFoundError
 from jtrain.store.journal import Journal, read_events
-from tests.cells import train
+from jtrain.view.snapshot import Snapshot
+from jtrain.view.watching import Watch
+from tests.cells import start, train
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -67,3 +71,59 @@ def test_a_run_that_was_deleted_by_hand_says_so() -> None:
     run.wait(timeout=40)
     shutil.rmtree(run.paths.root)
     assert repr(run) == f"<Run {run.id}: deleted>"
+    for act in (run.wait, run.stop, run.pause, run.checkpoint, run.resume):
+        with pytest.raises(RunNotFoundError, match="is gone"):
+            act()
+
+
+def test_values_that_find_no_room_say_so_and_how_to_go_on() -> None:
+    run = start(
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\nvalue = bytes(10**6)",
+        nproc=1,
+        outputs=("value",),
+    )
+    assert run.wait(timeout=40) is State.FAILED
+    error = run.error
+    assert error is not None
+    assert "value could not be written for the notebook" in error.message
+    assert "%jtrain resume" in error.message
+    assert not run.paths.result.exists()
+
+
+class Told:
+    """A view that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def update(self, snapshot: Snapshot) -> None:
+        pass
+
+    def tell(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+    def finish(self, snapshot: Snapshot) -> None:
+        pass
+
+
+def test_who_waits_is_told_once_that_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train(epochs=8, pause_s=0.02)
+    enough, full = Told(), Told()
+    Watch(run, enough).wait()
+    assert not enough.sentences
+    monkeypatch.setattr("jtrain.view.watching._FULL_BELOW_BYTES", 2**80)
+    run = train(epochs=8, pause_s=0.02)
+    Watch(run, full).wait()
+    assert len(full.sentences) == 1
+    assert str(run.store.paths.root) in full.sentences[0]
+
+
+def test_a_folder_whose_name_is_no_text_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    monkeypatch.chdir(os.fsdecode(folder))
+    with pytest.raises(LaunchError, match=r"no UTF-8 text: .*xff.*rename it"):
+        start("pass", nproc=1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(os.fsdecode(folder))
+    assert start("pass", nproc=1).wait(timeout=40) is State.FINISHED
