@@ -1,3 +1,4 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { findCell } from './notebooktext';
@@ -13,6 +14,7 @@ interface INotebook {
 
 /** Open the notebook that a run was started from, at the run's cell. */
 export async function openNotebook(
+  app: JupyterFrontEnd,
   jtrain: IJtrain,
   documents: IDocumentManager | null,
   run: IRunRow
@@ -29,13 +31,22 @@ export async function openNotebook(
     );
     return;
   }
-  const widget = documents.openOrReveal(path);
+  // What stands in this page is shown past the manager, because in Notebook 7 that one opens another page and closes
+  // the document here.
+  const shown = documents.findWidget(path);
+  const widget = shown ?? documents.openOrReveal(path);
+  if (shown) {
+    app.shell.activateById(shown.id);
+  }
   if (!widget) {
     Notification.warning(
       trans.__('The notebook %1 could not be opened.', run.notebook),
       { autoClose: 6000 }
     );
     return;
+  }
+  if (widget.isDisposed) {
+    return; // it is shown in a page of its own
   }
   await widget.context.ready;
   await widget.revealed;

@@ -28,7 +28,8 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const { trans } = jtrain;
     const { commands } = app;
-    jtrain.onOpenNotebook = run => void openNotebook(jtrain, documents, run);
+    jtrain.onOpenNotebook = run =>
+      void openNotebook(app, jtrain, documents, run);
     const runArgs = {
       args: {
         type: 'object' as const,

@@ -124,6 +124,10 @@ function openTab(
   if (!tab.isAttached) {
     app.shell.add(tab, 'main');
   }
+  if (!tab.isAttached) {
+    // The main area of Notebook 7 holds one document; below it there is room.
+    app.shell.add(tab, 'down');
+  }
   app.shell.activateById(tab.id);
 }
 

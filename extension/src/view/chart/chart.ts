@@ -225,11 +225,15 @@ export class Chart {
     }
     const range = this._options.viewport.shown;
     const curves = range ? this._curves(range, plot) : [];
-    if (range && curves.some(curve => curve.x.length > 0)) {
+    if (range) {
       this._marks = curves.flatMap(curve => curve.marks);
-      const data = align(curves) as uPlot.AlignedData;
+      const isEmpty = curves.every(curve => curve.x.length === 0);
+      // Without a point there are the ends still, so that the axis is that of the other charts.
+      const data = isEmpty
+        ? [range, ...curves.map(() => [null, null])]
+        : align(curves);
       plot.batch(() => {
-        plot.setData(data, false);
+        plot.setData(data as uPlot.AlignedData, false);
         plot.setScale('x', { min: range[0], max: range[1] });
       });
     } else {

@@ -12,6 +12,9 @@ export function Header(): JSX.Element | null {
   if (!row) {
     return null;
   }
+  const error = (row.state === 'failed' && main.facts?.error) || '';
+  // The error says it in full.
+  const reason = error.includes(row.reason) ? '' : row.reason;
   return (
     <header className="jp-JtrainRun-header">
       <div className="jp-JtrainRun-titleLine">
@@ -24,12 +27,12 @@ export function Header(): JSX.Element | null {
         <span className="jp-JtrainRun-id">{row.id}</span>
         <Tags tags={row.tags} />
       </div>
-      {row.reason && row.reason !== row.state && (
-        <div className="jp-JtrainRun-reason">{row.reason}</div>
+      {reason && reason !== row.state && (
+        <div className="jp-JtrainRun-reason">{reason}</div>
       )}
-      {main.facts?.error && row.state === 'failed' && (
+      {error && (
         <pre className="jp-JtrainRun-error" tabIndex={0}>
-          {main.facts.error}
+          {error}
         </pre>
       )}
       {row.progress && <Progress progress={row.progress} />}
