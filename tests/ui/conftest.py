@@ -51,9 +51,11 @@ _FOLDERS = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IP
 class Lab:
     """A running JupyterLab whose root folder is `root`; what else it keeps is in `folder`.
 
-    `base` is the path below which it serves, without a slash at its end, and `url` ends with it.
+    `program` is the Python module that serves: `jupyterlab`, or `notebook` for Notebook 7. `base` is the path below
+    which it serves, without a slash at its end, and `url` ends with it.
     """
 
+    program: str
     port: int
     base: str
     token: str
@@ -86,7 +88,7 @@ class Lab:
         self._server = subprocess.Popen(
             [
                 sys.executable,
-                *("-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"),
+                *("-m", self.program, "--no-browser", "--allow-root", "--expose-app-in-browser"),
                 f"--ServerApp.port={self.port}",
                 f"--ServerApp.base_url={self.base}/",
                 "--ServerApp.ip=127.0.0.1",
@@ -115,8 +117,8 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, base: str = "") -> Iterator[Lab]:
-    """A JupyterLab that keeps everything below `folder`, its configuration too."""
+def running_lab(folder: Path, base: str = "", program: str = "jupyterlab") -> Iterator[Lab]:
+    """A JupyterLab (or Notebook 7) that keeps everything below `folder`, its configuration too."""
     root = folder / "notebooks"
     root.mkdir()
     settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
@@ -126,7 +128,7 @@ def running_lab(folder: Path, base: str = "") -> Iterator[Lab]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with open(folder / "server.log", "wb") as log:
-        lab = Lab(port, base, secrets.token_hex(16), root, folder, log)
+        lab = Lab(program, port, base, secrets.token_hex(16), root, folder, log)
         lab.start()
         try:
             yield lab

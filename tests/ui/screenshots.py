@@ -7,10 +7,12 @@ Each scene is a function below; it gets a fresh JupyterLab and a page. GPUs in t
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from jtrain.run import Run
 from jtrain.store.runs import RunStore
 from tests.cells import TRAINING, start, train
+from tests.doors.stores import make_run
 from tests.ui.conftest import CHROMIUM_FLAGS, Lab, running_lab
 from tests.ui.runview import open_large, open_run, open_sidebar, wait_for_points
 
@@ -35,6 +38,14 @@ for step in range(STEPS):
         run.log({"val/loss": loss * 1.08, "val/acc": 1 - loss / 2.6}, step=step)
         print(f"\\x1b[32mstep {step + 1}\\x1b[0m loss {loss:.4f}")
     time.sleep(PAUSE_S)
+"""
+ODD = r"""
+import math
+for step in range(100):
+    value = math.nan if step % 30 == 10 else math.inf if step == 50 else 1 / (step + 1)
+    run.log({"train/odd": value, "train/even": step / 100, "val/acc": 1 - 1 / (step + 2)}, step=step)
+    print(f"\x1b[1;3{step % 8}mstep {step}\x1b[0m of rank {run.rank} \x1b[7m{value:.4f}\x1b[0m")
+run.checkpoint()
 """
 CELL = "%%jtrain --nproc 2 --gpus none --seed 1 --name digits --checkpoint-every 50steps\n" + TRAINING.replace(
     "EPOCHS", "100"
@@ -56,8 +67,31 @@ def nothing_yet(lab: Lab, page: Page, shoot: Shoot) -> None:
     lab.stop()
     lab.start()
     lab.go(page)
-    open_sidebar(page).locator('[data-notice="no-runs"]').wait_for()
+    sidebar = open_sidebar(page)
+    for notice in ("no-gpu", "no-runs"):
+        sidebar.locator(f'[data-notice="{notice}"]').wait_for()
     shoot("nothing-yet")
+
+
+def loading(lab: Lab, page: Page, shoot: Shoot) -> None:
+    """A server that has said nothing yet."""
+    page.route_web_socket("**/jtrain/api/stream*", lambda socket: None)
+    lab.go(page)
+    open_sidebar(page).get_by_text("Loading the runs").wait_for()
+    shoot("loading")
+
+
+def missing(lab: Lab, page: Page, shoot: Shoot) -> None:
+    """A server without the extension."""
+    config = lab.folder / "JUPYTER_CONFIG_DIR"
+    config.mkdir(exist_ok=True)
+    off = {"ServerApp": {"jpserver_extensions": {"jtrain": False}}}
+    (config / "jupyter_server_config.json").write_text(json.dumps(off))
+    lab.stop()
+    lab.start()
+    lab.go(page)
+    open_sidebar(page).locator('[data-notice="missing"]').wait_for()
+    shoot("missing")
 
 
 def training(lab: Lab, page: Page, shoot: Shoot) -> None:
@@ -95,6 +129,60 @@ def many(lab: Lab, page: Page, shoot: Shoot) -> None:
     page.locator(".jp-JtrainTile-choose").nth(2).click()
     page.wait_for_timeout(2500)
     shoot("many")
+
+
+def odd_devices(lab: Lab, page: Page, shoot: Shoot) -> None:
+    """A GPU that says little, one in slices, one that is lost, in a narrow window."""
+    state = lab.folder / "gpus.json"
+    usual = {"load": 37, "memory_used": 5 << 30, "memory_total": 80 << 30, "temperature": 50, "power": 300}
+    quiet = usual | {f"{name}_error": "NVML_ERROR_NOT_SUPPORTED" for name in ("load", "power", "temperature")}
+    sliced = usual | {"slices": [{"memory_used": 1 << 30, "memory_total": 10 << 30}, None]}
+    state.write_text(json.dumps({"gpus": [quiet, sliced, usual, usual]}))
+    os.environ["JTRAIN_SIMULATE_GPUS"] = str(state)
+    lab.stop()
+    lab.start()
+    page.set_viewport_size({"width": 800, "height": 1000})
+    lab.go(page)
+    tiles = open_sidebar(page).locator(".jp-JtrainTile")
+    tiles.nth(3).wait_for()
+    state.write_text(json.dumps({"gpus": [quiet, sliced, usual, {"error": "NVML_ERROR_GPU_IS_LOST"}]}))
+    page.locator('.jp-JtrainTile[data-lost="true"]').wait_for()
+    page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
+    tiles.nth(3).scroll_into_view_if_needed()
+    shoot("odd-devices")
+    tiles.nth(0).scroll_into_view_if_needed()
+    shoot("odd-devices-top")
+
+
+def odd_curves(lab: Lab, page: Page, shoot: Shoot) -> None:
+    """NaN and infinity in a series, a log with colours, checkpoints."""
+    run = start(ODD, {"__name__": "__main__"}, nproc=2, name="odd", checkpoint_every="20steps")
+    run.wait(60)
+    lab.go(page)
+    view = open_large(page, run.id)
+    wait_for_points(page, view, "train/odd", 100)
+    view.locator('[data-part="checkpoints"] h3 button').click()
+    view.locator('[data-part="events"] h3 button').click()
+    view.locator(".jp-JtrainRun-header").scroll_into_view_if_needed()
+    page.wait_for_timeout(1500)
+    shoot("odd-curves")
+    view.locator('[data-part="events"] h3').scroll_into_view_if_needed()
+    shoot("odd-curves-below")
+
+
+def thousands(lab: Lab, page: Page, shoot: Shoot) -> None:
+    """Very many runs."""
+    states = ("finished", "failed", "paused", "stopped")
+    for number in range(2000):
+        make_run(
+            f"many-run-{number}", created=time.time() - 3600 * number, name=f"trial {number}", state=states[number % 4]
+        )
+    lab.go(page)
+    list_ = open_sidebar(page).locator(".jp-JtrainRuns-list")
+    list_.wait_for(timeout=60_000)
+    list_.evaluate("list => list.scrollTo(0, list.scrollHeight / 2)")
+    page.wait_for_timeout(1500)
+    shoot("thousands")
 
 
 def overlaid(lab: Lab, page: Page, shoot: Shoot) -> None:
@@ -144,7 +232,9 @@ def live(lab: Lab, page: Page, shoot: Shoot) -> None:
     run.wait(30)
 
 
-SCENES: tuple[Scene, ...] = (nothing_yet, training, many, overlaid, troubles, live)
+SCENES: tuple[Scene, ...] = (
+    *(nothing_yet, loading, missing, training, many, odd_devices, odd_curves, thousands, overlaid, troubles, live),
+)
 
 
 def take(scene: Scene, theme: str, folder: Path, browser: Browser) -> None:
