@@ -130,7 +130,7 @@ for number in range(ROUNDS):
             read()
     with timed("blocked"):
         run.checkpoint()
-    run.course.drain()
+    run.saver.drain()
     with timed("complete"):
         run.checkpoint(wait=True)
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):

@@ -161,7 +161,7 @@ class Checkpointer:
             step=position.step,
             time=time.time(),
             world_size=self._group.size,
-            position=position,
+            position=position.model_copy(deep=True),  # it is written down later, when the loops are further on
             files={},
             metrics=dict(metrics),
             versions={"jtrain": jtrain.__version__, "torch": torch.__version__},
@@ -244,7 +244,8 @@ class Checkpointer:
         ranks = [self._group.rank] if manifest.world_size == self._group.size else list(writers)
         if manifest.format == 1:
             owns = [oldformat.read_own(folder, rank) for rank in ranks]
-            return Saved(position, manifest.world_size, oldformat.read_shared(folder), owns, lambda tree, _: tree, version)
+            shared_then = oldformat.read_shared(folder)
+            return Saved(position, manifest.world_size, shared_then, owns, lambda tree, _: tree, version)
         owns = []
         for rank in ranks:
             own = Tensors.open(folder, whole_of=[rank], slices_of=writers)

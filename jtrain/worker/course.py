@@ -8,7 +8,6 @@ same way, whatever happened before: between two batches of the n-th loop, or the
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 from accelerate import Accelerator
 
-from jtrain.checkpointing.checkpointer import Checkpointer, Saved
+from jtrain.checkpointing.checkpointer import Saved
 from jtrain.domain.checkpoints import Beside, Position
 from jtrain.domain.worker import EXIT_PAUSED
 from jtrain.errors import CheckpointError
@@ -25,18 +24,11 @@ from jtrain.worker.data import Feed
 from jtrain.worker.elastic import Layout, Piece, Spread, keep_pace, spread_own
 from jtrain.worker.randomness import generator_state
 from jtrain.worker.recorder import Recorder
+from jtrain.worker.saving import Notify, Saver
 from jtrain.worker.state import TrainingState
-
-Notify = Callable[[str, str], None]
-"""Called with a level ("info", "warning") and a sentence."""
 
 _MOST_UNWINDS = 100
 """How often a cell may catch the pause that unwinds it and try to train on, before its process is ended."""
-
-_TELL_AGAIN_S = 600.0
-
-_WAIT_FOR_OTHERS_S = 2.0
-"""How long a rank whose cell raised an error waits for the others to raise it too."""
 
 _OWN_LOOP = (
     "this loop takes its batches without run.batches, so it has to see to it itself that the other number of ranks "
@@ -58,21 +50,20 @@ class Course:
         rank: int,
         state: TrainingState,
         *,
-        checkpointer: Callable[[], Checkpointer],
+        saver: Saver,
         recorder: Recorder,
         notify: Notify,
         resume_from: str | None,
         went_on: Callable[[Position], None],
         who: Mapping[str, Any],
         every_steps: int | None,
-        keeps_memory: bool,
     ) -> None:
         self._accelerator = accelerator
         self._table = table
         self._rank = rank
         self.row = table.row(rank)
         self.state = state
-        self._checkpointer = checkpointer
+        self.saver = saver
         self._recorder = recorder
         self.notify = notify
         self._every_steps = every_steps
@@ -102,16 +93,8 @@ class Course:
         """Whether the cell asked for a checkpoint, which waits for the next boundary."""
         self._waits = False
         """Whether the cell then waits until it is complete."""
-        self._meetings = 0
         self._after_loop: tuple[Position, dict[str, Any]] | None = None
         """Where the last loop ended and the generators then, while nothing else has been trained since."""
-        self._told = "", 0.0
-        """Why a checkpoint could not be written, and when that was said."""
-        self._saved_at = -1
-        """The `micro_step` of the last checkpoint."""
-        self._has_postponed = False
-        self._is_cold = keeps_memory
-        """Whether memory for checkpoints, which come regularly, is still to be got."""
         self.spread: Spread | None = None
         """How the steps are made on another number of ranks than the run began with; None on that number."""
         self.piece: Piece | None = None
@@ -140,7 +123,7 @@ class Course:
         if self._resume_from is None:
             return None
         if self._loaded is None:
-            self._loaded, name, problems = self._checkpointer().load(self._resume_from)
+            self._loaded, name, problems = self.saver.load(self._resume_from)
             for problem in problems:
                 self.notify("warning", f"checkpoint skipped: {problem}")
             self._resume_from = name
@@ -205,7 +188,7 @@ class Course:
     def end_loop(self) -> None:
         """The outermost loop has given all of its batches."""
         if not self.is_replaying and not self.has_stepped:
-            self._after_loop = self._place(self._accelerator()), generator_state()
+            self._after_loop = self._place(), generator_state()
 
     def begin_beside(self, feed: Feed, seed: int) -> Beside:
         """A loop over `feed` begins inside the outermost one: where, which is where it was when that was interrupted.
@@ -258,43 +241,20 @@ class Course:
         elif self._is_wanted:
             self._save_if_possible(wait=self._waits)
         elif request is Request.CHECKPOINT or self._is_due():
-            self._save_unless_busy()
-        elif self._is_cold and self.has_stepped:
-            self._warm()
+            if self.saver.is_free():
+                self._save_if_possible(wait=False)
+        elif self.saver.is_cold and self.has_stepped:
+            self.saver.warm(self.window)
         self.has_stepped = False
         return request
-
-    def _save_unless_busy(self) -> None:
-        """The training doesn't wait for a disk: while a checkpoint is being written none begins because one is due. The
-        supervisor asks for it again when that is over."""
-        checkpointer = self._checkpointer()
-        self._meetings += 1
-        if self._table.meet(self._rank, self._meetings, is_idle=checkpointer.is_idle):
-            self._save_if_possible(wait=False)
-            return
-        if self._rank != 0:
-            return
-        self.row.wants_save = checkpointer.number
-        if not self._has_postponed:
-            self._has_postponed = True
-            self.notify(
-                "warning",
-                "the disk takes longer to write a checkpoint than the time between two: they come as fast as it can, "
-                "the training doesn't wait. --checkpoint-every says how often they are wanted",
-            )
-
-    def _warm(self) -> None:
-        self._is_cold = False
-        accelerator = self._accelerator()
-        own = self.state.own(accelerator, self.window)
-        self._checkpointer().warm(self._shared(accelerator), own)
 
     def _is_due(self) -> bool:
         return bool(self.has_stepped and self._every_steps and self.position.step % self._every_steps == 0)
 
     def _save_for_pause(self) -> bool:
         try:
-            self._save(wait=True)
+            self._is_wanted = self._waits = False
+            self.saver.save(self._place(), self.window, wait=True)
         except CheckpointError as error:
             self.row.refused = self.row.served
             self.notify("warning", f"not paused, since nothing would be left to go on from: {error}")
@@ -332,78 +292,26 @@ class Course:
         there = (pending.outer_call, pending.outer, pending.loop, pending.call)
         return self._restore() if here == there else None
 
-    def _save_if_possible(self, *, wait: bool) -> str | None:
-        """A disk that takes no checkpoint doesn't end the training: a notice, and None if that was waited for."""
-        try:
-            return self._save(wait=wait)
-        except CheckpointError as error:
-            self.tell_of_failure(str(error))
-            return None
-
-    def tell_of_failure(self, sentence: str) -> None:
-        """Say that a checkpoint could not be written; for the same reason only every ten minutes."""
-        reason, now = re.sub(r"\d+", "", sentence), time.monotonic()
-        if reason != self._told[0] or now - self._told[1] > _TELL_AGAIN_S:
-            self._told = reason, now
-            self.notify("warning", f"{sentence}; training goes on, the last good checkpoint is kept")
-
-    def _save(self, *, wait: bool, at: Position | None = None, generators: dict[str, Any] | None = None) -> str:
-        """Take a checkpoint, which is then written in the background: of here and now, or of a place `at` which only
-        the random generators have moved on. Raises CheckpointError when it is waited for and fails."""
-        self._is_wanted = self._waits = self._is_cold = False
-        accelerator, checkpointer = self._accelerator(), self._checkpointer()
-        checkpointer.drain()
-        self._recorder.flush()
-        own = self.state.own(accelerator, self.window)
-        self._saved_at = self.position.micro_step
-        name = checkpointer.begin(
-            at or self._place(accelerator),
-            self._shared(accelerator),
-            own if generators is None else own | {"generators": generators},
-            self._recorder.latest,
-            is_waited_for=wait,
-        )
-        if wait:
-            checkpointer.wait()
-        return name
-
-    def _shared(self, accelerator: Accelerator) -> dict[str, Any]:
-        is_mine = self._rank == 0 or self.state.is_spread(accelerator)
-        return self.state.shared(accelerator) if is_mine else {}
-
     def save_after_failure(self) -> None:
         """Called on the ranks whose cell raised an error. When all of them did after the same loop, its end is a place
         to go on from: neither what the loop trained nor the batches it gave depend on what came after."""
         if self._after_loop is None or self.has_stepped or self.is_inside or self.has_paused or self.is_replaying:
             return
         position, generators = self._after_loop
-        self.row.failed_after = position.micro_step
-        if position.micro_step == self._saved_at or not self._all_failed_after(position.micro_step):
+        if position.micro_step == self.saver.micro_step or not self.saver.have_all_failed_after(position.micro_step):
             return
-        try:
-            name = self._save(wait=True, at=position, generators=generators)
-        except CheckpointError as error:
-            self.tell_of_failure(str(error))
-            return
-        self.notify(
-            "info", f"what was trained before that error is kept as {name}: correct the cell and resume the run"
-        )
+        name = self.saver.save_if_possible(position, self.window, wait=True, generators=generators)
+        if name is not None:
+            self.notify(
+                "info", f"what was trained before that error is kept as {name}: correct the cell and resume the run"
+            )
 
-    def _all_failed_after(self, micro_step: int) -> bool:
-        deadline = time.monotonic() + _WAIT_FOR_OTHERS_S
-        rows = [self._table.row(rank) for rank in range(self._table.world_size)]
-        while any(row.failed_after != micro_step for row in rows):
-            if time.monotonic() > deadline or any(row.done for row in rows):
-                return False
-            time.sleep(0.01)
-        return True
+    def _save_if_possible(self, *, wait: bool) -> str | None:
+        self._is_wanted = self._waits = False
+        return self.saver.save_if_possible(self._place(), self.window, wait=wait)
 
-    def drain(self) -> None:
-        """Wait until the last checkpoint is written, before this process ends."""
-        self._checkpointer().drain()
-
-    def _place(self, accelerator: Accelerator) -> Position:
-        layout = self.layout
+    def _place(self) -> Position:
+        accelerator, layout = self._accelerator(), self.layout
         place: dict[str, Any] = {
             "phase": 0 if accelerator.sync_gradients else accelerator.step,
             "loop_epochs": {feed.last_loop: feed.epoch for feed in self.feeds if feed.last_loop is not None},

@@ -29,6 +29,7 @@ from jtrain.store.ranks import RankTable
 from jtrain.worker.course import Course
 from jtrain.worker.loop import Loop
 from jtrain.worker.recorder import Recorder
+from jtrain.worker.saving import Saver
 from jtrain.worker.state import TrainingState, check_registrable
 from jtrain.worker.tracker import NAME as TRACKER
 
@@ -66,19 +67,29 @@ class WorkerRun:
             self._attempt.metrics(self.rank), on_notice=lambda sentence: self.notify("warning", sentence)
         )
         options = spec.options
+        state = TrainingState()
+        self.saver = Saver(
+            lambda: self.accelerator,
+            table,
+            self.rank,
+            state,
+            self._make_checkpointer,
+            self.recorder,
+            self.notify,
+            is_regular=self._checkpoints_regularly,
+        )
         self.course = Course(
             lambda: self.accelerator,
             table,
             self.rank,
-            TrainingState(),
-            checkpointer=self._make_checkpointer,
+            state,
+            saver=self.saver,
             recorder=self.recorder,
             notify=self.notify,
             resume_from=context.resume_from,
             went_on=self._note_start,
             who={"run": spec.id, "attempt": context.attempt},
             every_steps=options.checkpoint_every_steps,
-            keeps_memory=self._checkpoints_regularly,
         )
         self.loop = Loop(
             lambda: self.accelerator, self.course, self.recorder, seed=spec.seed, clip_grad=options.clip_grad
@@ -104,7 +115,7 @@ class WorkerRun:
                 attempt=self._attempt.number,
                 spec=digest_of(self._paths.spec),
                 keeps_memory=self._checkpoints_regularly,
-                on_problem=self.course.tell_of_failure,
+                on_problem=self.saver.tell_of_failure,
             )
         return self._checkpointer
 

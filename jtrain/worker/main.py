@@ -93,7 +93,7 @@ class _Rank:
         except BaseException as error:  # noqa: BLE001 - whatever the cell raises is told to the user
             _leave_if_forked(self.pid, error)
             code = EXIT_PAUSED if isinstance(error, Paused) else self._ended_by(error)
-        run.course.drain()
+        run.saver.drain()
         run.recorder.close()
         return EXIT_PAUSED if run.course.has_paused else code
 
