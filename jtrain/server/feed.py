@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from jtrain.domain.devices import Sample
 from jtrain.domain.messages import Cursor, PointsRow
 from jtrain.domain.states import ALIVE, fold
+from jtrain.errors import JtrainError
 from jtrain.server.curves import RunCurves, read_starts
 from jtrain.server.machine import Wakeable
 from jtrain.server.samples import SampleTail
@@ -30,6 +32,8 @@ _SHARE = 8.0
 
 _MOST_SAMPLES = 120
 _MOST_RANKS = 1024
+
+logger = logging.getLogger("jtrain.server")
 
 Stamp = tuple[int, int]
 
@@ -69,6 +73,7 @@ class RunFeed:
         self._quiet_since = time.monotonic()
         self._rows: dict[tuple[str, int, int], tuple[bool, list[PointsRow]]] = {}
         self.has_looked = asyncio.Event()
+        self._problem = ""
 
     def join(self, client: Wakeable) -> None:
         """`client` is woken at each change from now on."""
@@ -90,12 +95,10 @@ class RunFeed:
             self._task = None
 
     async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
         while not self.look.is_gone:
             began = time.monotonic()
-            look = await loop.run_in_executor(self._executor, self._take)
-            self.has_looked.set()
-            if look != self.look:
+            look = await self._try_to_take()
+            if look is not None and look != self.look:
                 self.look, self._rows = look, {}
                 self._quiet_since = time.monotonic()
                 for client in list(self._clients):
@@ -103,6 +106,19 @@ class RunFeed:
             now = time.monotonic()
             is_quiet = not self._is_alive and now - self._quiet_since > _REST_AFTER_S
             await asyncio.sleep(max(_REST_INTERVAL_S if is_quiet else _INTERVAL_S, _SHARE * (now - began)))
+
+    async def _try_to_take(self) -> Look | None:
+        """A look; None when the files can't be read now, which may pass."""
+        try:
+            look = await asyncio.get_running_loop().run_in_executor(self._executor, self._take)
+        except (JtrainError, OSError) as error:
+            if str(error) != self._problem:
+                logger.warning("run %s can't be read: %s", self.paths.id, error)
+            self._problem = str(error)
+            return None
+        self._problem = ""
+        self.has_looked.set()
+        return look
 
     # In a thread -----------------------------------------------------------------------------------------------
 

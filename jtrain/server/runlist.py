@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from jtrain.domain.messages import RunRow
 from jtrain.domain.states import ALIVE, State
-from jtrain.errors import StoreError
+from jtrain.errors import JtrainError, StoreError
 from jtrain.run import Run
 from jtrain.server.machine import Wakeable
 from jtrain.server.rows import run_row
@@ -29,6 +30,8 @@ _MOST_LOOKED_AT = 300
 _AT_WORK = frozenset({State.STARTING, State.RUNNING, State.PAUSING})
 _SHARE = 8.0
 """A round that takes long is followed by a pause this many times as long."""
+
+logger = logging.getLogger("jtrain.server")
 
 JournalStamp = tuple[int, int]
 
@@ -53,6 +56,7 @@ class RunList:
         self._task: asyncio.Task[None] | None = None
         self._is_ready = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._problem = ""
 
     def join(self, client: Wakeable) -> None:
         """`client` is woken at each change from now on."""
@@ -79,8 +83,8 @@ class RunList:
         self._hurry.set()
 
     async def read(self) -> list[RunRow]:
-        """All runs now, newest first."""
-        if self._task is None:
+        """All runs now, newest first. Raises JtrainError or OSError when they can't be listed."""
+        if self._task is None or self._problem:
             self._relist_at = 0.0
             await asyncio.to_thread(self._look)
         else:
@@ -95,15 +99,26 @@ class RunList:
     async def _watch(self) -> None:
         while True:
             began = time.monotonic()
-            has_changed = await asyncio.to_thread(self._look)
-            self._is_ready.set()
-            if has_changed:
+            if await self._try_to_look():
                 for client in list(self._clients):
                     client.wake()
             self._hurry.clear()
             pause_s = max(_INTERVAL_S, _SHARE * (time.monotonic() - began))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._hurry.wait(), pause_s)
+
+    async def _try_to_look(self) -> bool:
+        """Look, and say whether anything has changed; a store that can't be read now may be readable soon."""
+        try:
+            has_changed = await asyncio.to_thread(self._look)
+        except (JtrainError, OSError) as error:
+            if str(error) != self._problem:
+                logger.warning("the runs can't be listed: %s", error)
+            self._problem = str(error)
+            return False
+        self._problem = ""
+        self._is_ready.set()
+        return has_changed
 
     # In a thread -----------------------------------------------------------------------------------------------
 

@@ -190,3 +190,30 @@ def test_nothing_is_taken_from_an_inbox_by_looking(server: Server, connect: Conn
     socket.type("runs")
     server.get(f"runs/{run.id}")
     assert [command.name for command in take(run.paths.inbox)] == ["stop"]
+
+
+def test_what_can_not_be_read_for_a_while_is_followed_on_afterwards(server: Server, connect: Connect) -> None:
+    run = make_run(new_id(), state="running", metrics={"loss": [1.0]})
+    socket = connect()
+    socket.wish(following(run.id), runs=True)
+    socket.type("points")
+    run.paths.attempt(1).samples.mkdir()  # the user may be root, whom no permission keeps out
+    time.sleep(0.5)
+    run.paths.attempt(1).samples.rmdir()
+    SeriesWriter(run.paths.attempt(1).metrics(0)).append("loss", [(2, time.time(), 0.5)])
+    row = socket.until(lambda message: message["type"] == "points" and message["series"])["series"][-1]
+    assert row["values"] == [0.5]
+
+
+def test_ranks_that_a_run_had_before_it_went_on_with_fewer_still_have_their_logs(server: Server) -> None:
+    run = make_run(new_id(), state="paused", log="rank 0\n")
+    run.paths.attempt(1).log(3).write_text("rank 3\n")
+    journal = Journal(run.paths.journal)
+    journal.write("queued", reason="resumed")
+    journal.write("starting", attempt=2, devices=["CPU-0"])
+    journal.write("running")
+    run.paths.attempt(2).create()
+    run.paths.attempt(2).log(0).write_text("rank 0 again\n")
+    assert server.get(f"runs/{run.id}")["num_ranks"] == 4
+    assert server.get(f"runs/{run.id}/logs?rank=3")["text"] == "rank 3\n"
+    assert server.get(f"runs/{run.id}/logs?rank=0")["text"] == "rank 0\nrank 0 again\n"
