@@ -1,6 +1,8 @@
 """Is there a browser that can show widgets? It is asked: a tiny widget is opened, and its script answers.
 
-Programs that run notebooks (nbconvert, papermill, nbval) don't answer, so they never get a widget into their outputs.
+Programs that run notebooks (nbconvert, papermill, nbval) never get a widget into their outputs. They aren't even asked,
+since they would keep the question in the notebook's metadata: jupyter_client, through which they work, signs a request
+with a user's name, which JupyterLab leaves empty, and doesn't name the cell, as JupyterLab does.
 VS Code and Colab load what answers only once a widget is shown; they are known by what they leave in the kernel.
 `JTRAIN_VIEW=widget` or `text` in the environment decides for everybody.
 """
@@ -59,7 +61,19 @@ def _known() -> bool | None:
     if wish in ("widget", "text"):
         return wish == "widget"
     marks = "__vsc_ipynb_file__" in vars(sys.modules["__main__"]) or "google.colab" in sys.modules
-    return True if marks else None
+    if marks:
+        return True
+    return False if _is_asked_by_program() else None
+
+
+def _is_asked_by_program() -> bool:
+    """Whether what runs now was sent by a program that runs notebooks (or a console), not by a page."""
+    from IPython.core.getipython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)
+    request = kernel.get_parent() if kernel is not None else {}
+    header, metadata = request.get("header") or {}, request.get("metadata") or {}
+    return bool(header.get("username")) and "cellId" not in metadata
 
 
 def _open_comm() -> Any:

@@ -28,7 +28,7 @@ class Notices:
         fresh = snapshot.notices[self._told :]
         self._told = len(snapshot.notices)
         told = dict.fromkeys(f"jtrain: {notice}" for notice in fresh)
-        return [notice for notice in told if notice not in self._printed]
+        return [notice for notice in told if notice.partition("\n")[0] not in self._printed]
 
 
 class PlainView:

@@ -25,6 +25,7 @@ class FrontEnd:
 
     def __init__(self, notebook: Notebook) -> None:
         self._client = notebook.client
+        self._client.session.username = ""  # as JupyterLab has it
         self._subshell = self._make_subshell()
         self.outputs = Outputs()
         self.widget = ""
@@ -139,3 +140,12 @@ def test_whoever_wants_text_gets_text_also_in_a_browser(notebook: Notebook) -> N
     notebook.run("del os.environ['JTRAIN_VIEW']")
     assert done.stdout == "hello\n"
     assert not {"comm_open", "clear_output"} & set(front.kinds)
+
+
+def test_a_program_that_runs_notebooks_is_not_asked_for_widgets(notebook: Notebook) -> None:
+    front = FrontEnd(notebook)
+    notebook.client.session.username = "someone"
+    ended = front.run(training(epochs=2, pause_s=0.01))
+    assert ended.status == "ok"
+    assert "comm_open" not in front.kinds
+    assert "finished" in ended.texts[0]

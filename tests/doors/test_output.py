@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from jtrain.store.files import append_line
 from jtrain.view import output
 from jtrain.view.output import Bounds, OutputFeed
+from jtrain.view.plain import PlainView
+from jtrain.view.snapshot import SnapshotReader
 from tests.doors.stores import make_run
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: bad\n'
@@ -85,3 +90,12 @@ def test_a_resumed_run_does_not_show_again_what_it_had_printed() -> None:
     new.create()
     new.log(0).write_text("new 1\nnew 2\n")
     assert OutputFeed(run, seen=1).read() == ["new 1", "new 2"]
+
+
+def test_a_notice_of_several_lines_that_rank_0_printed_is_not_told_again() -> None:
+    run = make_run(log="jtrain: can't be sent:\n  a\n  b\n")
+    notice = {"time": 1.0, "level": "warning", "text": "can't be sent:\n  a\n  b"}
+    append_line(run.paths.attempt(1).notices(0), notice)
+    stream = io.StringIO()
+    PlainView(run, stream).finish(SnapshotReader(run).read(is_last=True))
+    assert stream.getvalue().count("can't be sent") == 1

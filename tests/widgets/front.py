@@ -15,6 +15,7 @@ class FrontEnd:
 
     def __init__(self, notebook: Notebook, *, answers: bool = True) -> None:
         self._client = notebook.client
+        self._client.session.username = ""  # as JupyterLab has it
         self._answers = answers
         self._subshell = self._make_subshell()
         self.states: dict[str, dict[str, Any]] = {}

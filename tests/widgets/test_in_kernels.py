@@ -200,8 +200,7 @@ def test_programs_that_run_notebooks_get_text_and_no_widgets(notebook_file: Path
     saved = json.loads(notebook_file.read_text())
     outputs = [output for cell in saved["cells"] for output in cell["outputs"]]
     assert not [output for output in outputs if VIEW in output.get("data", {})]
-    states = saved["metadata"].get("widgets", {}).get("application/vnd.jupyter.widget-state+json", {}).get("state", {})
-    assert not [state for state in states.values() if state["state"].get("_anywidget_id") != "jtrain.probe"]
+    assert "widgets" not in saved["metadata"]
     texts = ["".join(output.get("data", {}).get("text/plain", "")) for output in outputs]
     assert any("GPU 1" in text for text in texts)
     assert any("Launch add(1, b=2)" in text for text in texts)
