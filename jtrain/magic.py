@@ -155,12 +155,12 @@ class NotebookDoor:
 
             show_launcher(body, self._shell.user_ns, options, filename=name, first_line=first_line)
             return None, True
-        for sentence in stale.warnings():
-            print(sentence, file=sys.stderr)
         try:
             run = launch_cell(body, self._shell.user_ns, options, filename=name, first_line=first_line)
         except KeyboardInterrupt:
             raise RunInterrupted("interrupted while the cell was being prepared; nothing was started") from None
+        for sentence in stale.warnings(body, run.paths.payload):
+            print(sentence, file=sys.stderr)
         return run, not options.background
 
     def _cell_number(self) -> int:

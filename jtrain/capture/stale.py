@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jtrain.capture.reached import reached_modules
+
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
 _PYC_HEADER = struct.Struct("<4sIII")
@@ -89,6 +91,10 @@ class ModuleMemory:
             if now is None or not note.stamp.fits(now):
                 found.append(StaleModule(name, note.file, is_gone=now is None))
         return found
+
+    def files(self) -> dict[str, str]:
+        """The files of all local modules, by the modules' names."""
+        return {name: note.file for name, note in self._notes.items()}
 
     def _note(self, name: str, roots: Sequence[Path] | None) -> None:
         self._notes.pop(name, None)
@@ -187,9 +193,14 @@ def stale_modules(modules: Iterable[str] | None = None) -> list[StaleModule]:
     return _memory.stale(modules)
 
 
-def warnings() -> list[str]:
-    """What to tell the user before a launch: a sentence for each stale module."""
-    return [_sentence(module) for module in stale_modules()]
+def warnings(program: str | None = None, payload: Path | None = None) -> list[str]:
+    """What to tell the user about a launch: a sentence for each stale module; with `program` (a cell's text) and
+    `payload` (the folder with what it captured) only for those that the program may use."""
+    found = stale_modules()
+    if found and program is not None and payload is not None:
+        used = reached_modules(_memory.files(), program, payload)
+        found = [module for module in found if module.name in used]
+    return [_sentence(module) for module in found]
 
 
 def _sentence(module: StaleModule) -> str:

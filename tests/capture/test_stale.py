@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from jtrain.capture import stale
+from jtrain.capture.pack import pack
 from jtrain.capture.stale import ModuleMemory, StaleModule
 
 Write = Callable[..., Path]
@@ -239,3 +240,25 @@ def test_the_warning_names_the_file_and_what_to_do(write: Write) -> None:
     assert "warned_helper.py was edited after this kernel imported warned_helper" in told
     assert "importlib.reload(warned_helper)" in told
     assert "lost_helper.py is gone" in told
+
+
+def test_only_modules_that_the_program_may_use_are_warned_of(write: Write, tmp_path: Path) -> None:
+    names = ["by_text", "by_value", "by_module", "by_package.part", "unused"]
+    write("by_package/__init__.py")
+    for name in names:
+        write(f"{name.replace('.', '/')}.py", "def f(): pass\n" if name != "by_text" else "import by_module\n")
+    modules = {name: importlib.import_module(name) for name in names}
+    stale.remember_modules()
+    for name in names:
+        write(f"{name.replace('.', '/')}.py", "def f(): pass  # edited\n", time=1_700_000_009)
+    write("by_text.py", "import by_module\nx = 2\n", time=1_700_000_009)
+    variables = {"__name__": "__main__", "f": modules["by_value"].f, "by_package": sys.modules["by_package"]}
+    pack(variables, {"f": 1, "by_package": 1}, tmp_path / "payload")
+
+    def warned(program: str) -> set[str]:
+        told = "\n".join(stale.warnings(program, tmp_path / "payload"))
+        return {name for name in names if f"imported {name}:" in told}
+
+    assert warned("f(by_package.part)") == {"by_value", "by_package.part"}
+    assert warned("import by_text") == {"by_value", "by_text", "by_module"}
+    assert not stale.warnings("print(1)", tmp_path / "no payload")
