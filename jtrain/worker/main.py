@@ -36,6 +36,13 @@ from jtrain.worker.packages import look_for_packages_once
 from jtrain.worker.randomness import seed_all
 from jtrain.worker.tracker import install_tracker
 
+_BDB_QUIT = "<class 'bdb.BdbQuit'>"
+"""By its name: nothing else here needs the debugger's module."""
+_NO_INPUT = "EOF when reading a line"
+_NO_KEYBOARD = (
+    "(nobody can type into a worker: give it what it would ask for as a variable of the notebook; debug in "
+    "a cell without %%jtrain)"
+)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _END_GRACE_S = 10.0
 """How long exit handlers of the cell's libraries may take."""
@@ -144,6 +151,8 @@ class _Rank:
     def _ended_by(self, error: BaseException) -> int:
         """Tell the user what the cell raised; the exit code."""
         run = self.run_handle
+        if str(type(error)) == _BDB_QUIT or (isinstance(error, EOFError) and error.args == (_NO_INPUT,)):
+            error.add_note(_NO_KEYBOARD)
         record: dict[str, Any] | None = describe(error, run.rank, run.global_step, self.frames)
         if run.course.has_paused:
             run.notify("warning", f"the run has paused; while the cell ended it raised {_headline(record)}")

@@ -238,3 +238,8 @@ def test_what_an_error_was_raised_from_is_shown_before_it() -> None:
     assert places == sorted(places)
     hidden = error_of("try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise ValueError('outer') from None")
     assert hidden.causes == []
+
+
+@pytest.mark.parametrize("line", ["input('name? ')", "breakpoint()"])
+def test_what_waits_for_a_keyboard_is_told_that_there_is_none(line: str) -> None:
+    assert "nobody can type into a worker" in error_of(line).message
