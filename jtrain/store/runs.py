@@ -197,7 +197,12 @@ class RunStore:
 
 def is_interrupted(paths: RunPaths, state: State, since: float) -> bool:
     """Whether a run that should be alive has no supervisor any more (it died, or the machine did)."""
-    if state not in ALIVE or is_locked(paths.owner_lock):
+    if state not in ALIVE:
         return False
-    grace_s = _OWNED_GRACE_S if paths.owner_lock.exists() else _STARTING_GRACE_S
-    return time.time() - since > grace_s
+    grace_s = _STARTING_GRACE_S
+    with contextlib.suppress(FileNotFoundError):
+        # Before the lock is looked at, and counted from the file's making: a supervisor that comes just now makes the
+        # file, locks it an instant later, and may have taken seconds to come.
+        since = max(since, paths.owner_lock.stat().st_mtime)
+        grace_s = _OWNED_GRACE_S
+    return not is_locked(paths.owner_lock) and time.time() - since > grace_s

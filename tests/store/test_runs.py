@@ -14,7 +14,8 @@ from jtrain.errors import RunNotFoundError, StoreError
 from jtrain.options import RunOptions
 from jtrain.store.files import FileLock
 from jtrain.store.journal import Journal
-from jtrain.store.runs import RunStore
+from jtrain.store.paths import RunPaths
+from jtrain.store.runs import RunStore, is_interrupted
 
 
 def _spec(run_id: str, created: float = 1.0, **changes: object) -> RunSpec:
@@ -105,3 +106,27 @@ def test_a_folder_that_can_not_be_written_is_named_with_the_way_out(tmp_path: Pa
 def test_run_folders_are_private(own_store: Path) -> None:
     _add(RunStore(), "calm-fox-1")
     assert (own_store / "runs" / "calm-fox-1").stat().st_mode & 0o077 == 0
+
+
+def test_a_supervisor_that_comes_at_this_moment_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, long_ago = RunPaths(tmp_path), time.time() - 5.0
+
+    def look() -> bool:
+        return is_interrupted(paths, State.QUEUED, long_ago)
+
+    def make_lock_and_look(path: Path) -> bool:
+        path.touch()
+        return False  # it was not there when it was looked at
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jtrain.store.runs.is_locked", make_lock_and_look)
+        assert not look()
+    assert not look()  # the file is there, and isn't locked yet
+    os.utime(paths.owner_lock, (long_ago, long_ago))
+    assert look()
+    lock = FileLock(paths.owner_lock)
+    assert lock.acquire()
+    assert not look()
+    lock.close()
