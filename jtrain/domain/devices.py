@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar
 Kind = Literal["gpu", "mig", "cpu"]
 
 SIMULATED_PREFIX = "GPU-SIMULATED-"
+SIMULATED_PREFIXES = (SIMULATED_PREFIX, SIMULATED_PREFIX.replace("GPU", "MIG"))
+"""Of the identifiers of simulated GPUs, and of slices of those."""
 """How the UUIDs of simulated GPUs begin; no real one has letters beyond f."""
 
 _UNITS = {"percent": "%", "bytes": "B", "celsius": "°C", "watts": "W"}
@@ -52,7 +54,7 @@ class Device:
     @property
     def is_simulated(self) -> bool:
         """Whether there is no such device: it is shown for demonstration and nothing can be computed on it."""
-        return self.uuid.startswith(SIMULATED_PREFIX)
+        return self.uuid.startswith(SIMULATED_PREFIXES)
 
     def to_json(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

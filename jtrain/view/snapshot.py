@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jtrain.devices.sampler import Sampler
-from jtrain.domain.devices import SIMULATED_PREFIX, Reading, Sample
+from jtrain.domain.devices import SIMULATED_PREFIXES, Reading, Sample
 from jtrain.domain.states import ALIVE, Event, Standing, State, fold
 from jtrain.run import Run
 from jtrain.store.files import parse
@@ -73,14 +73,14 @@ class SnapshotReader:
         self._labels: dict[str, str] | None = None
         self._metrics: tuple[dict[str, float], str, list[float]] = ({}, "", [])
         self._metrics_due = 0.0
-        self._table: tuple[int, MetricTable] | None = None
+        self._table: tuple[list[int], MetricTable] | None = None
 
     def read(self, *, is_last: bool = False) -> Snapshot:
         """The run now; the last one is complete, whatever that costs."""
         run = self._run
         events = run.events()
         standing = fold(events)
-        metrics, curve_name, curve = self._read_metrics(standing, is_forced=is_last)
+        metrics, curve_name, curve = self._read_metrics(is_forced=is_last)
         return Snapshot(
             run_id=run.id,
             name=run.spec.name,
@@ -98,12 +98,13 @@ class SnapshotReader:
             notices=[str(notice.get("text", "")) for notice in run.notices()],
         )
 
-    def _read_metrics(self, standing: Standing, *, is_forced: bool) -> tuple[dict[str, float], str, list[float]]:
+    def _read_metrics(self, *, is_forced: bool) -> tuple[dict[str, float], str, list[float]]:
         now = time.monotonic()
         if now < self._metrics_due and not is_forced:
             return self._metrics
-        if self._table is None or self._table[0] != standing.attempt:
-            self._table = (standing.attempt, self._run.metrics)
+        attempts = self._run.paths.attempt_numbers()  # an attempt is in the journal before it has a folder
+        if self._table is None or self._table[0] != attempts:
+            self._table = (attempts, self._run.metrics)
         table = self._table[1]
         names = table.columns
         last = {name: table.last(name) for name in names[:_MOST_METRICS]}
@@ -190,7 +191,7 @@ def running_time(events: Sequence[Event]) -> float:
 def _kind_of(uuids: Sequence[str]) -> str:
     if all(map(_is_cpu, uuids)):
         return "CPU"
-    return "simulated GPU" if all(uuid.startswith(SIMULATED_PREFIX) for uuid in uuids) else "GPU"
+    return "simulated GPU" if all(uuid.startswith(SIMULATED_PREFIXES) for uuid in uuids) else "GPU"
 
 
 def _is_cpu(uuid: str) -> bool:

@@ -82,3 +82,4 @@ def test_devices_are_named_as_the_machine_names_them() -> None:
     assert slice_.label == "MIG slice 2:0"
     assert Device.from_json(json.loads(json.dumps(slice_.to_json()))) == slice_
     assert not slice_.is_simulated
+    assert dataclasses.replace(slice_, uuid="MIG-SIMULATED-0000-0").is_simulated
