@@ -1,5 +1,6 @@
 """Samples on disk: what is written is read back, and what is missing stays missing."""
 
+import dataclasses
 import json
 
 import pytest
