@@ -20,11 +20,12 @@ from jtrain.checkpointing.partfiles import write_part
 from jtrain.checkpointing.staging import Staged
 from jtrain.domain.checkpoints import MANIFEST, FileEntry, Manifest
 from jtrain.store.files import sync_folder, write_atomic
-from jtrain.store.ranks import RankTable
+from jtrain.store.ranks import RankRow, RankTable
 
 PARTIAL = ".partial-"
 _PAUSE_S = 0.005
 """Between two looks whether the other ranks have written."""
+_LATE_S = 30.0
 _SPARE_BYTES = 8 << 20
 """What is to be left on the disk: metrics and logs of the run go there too."""
 
@@ -70,6 +71,7 @@ class Writer:
         if self._thread is not None:
             self._thread.join()
         self.number, self.problem = job.number, ""
+        self._row.begun = job.number
         self._thread = threading.Thread(
             target=self._run, args=(job, staged, problem, is_waited_for), name="jtrain-checkpoint", daemon=True
         )
@@ -128,10 +130,22 @@ class Writer:
         """Which other rank failed, or nothing."""
         self._row.written = number if is_fine else -number
         rows = [self._table.row(rank) for rank in range(self._table.world_size)]
+        tell_at = time.monotonic() + _LATE_S
         while any(abs(row.written) < number and not row.done for row in rows):
             time.sleep(_PAUSE_S)
+            if time.monotonic() > tell_at:
+                tell_at = float("inf")
+                self._tell_who_is_late(number, rows)
         failed = [str(rank) for rank, row in enumerate(rows) if rank and row.written != number]
         return f"rank {', '.join(failed)} could not write its part, its log says why" if failed else ""
+
+    def _tell_who_is_late(self, number: int, rows: list[RankRow]) -> None:
+        late = [str(rank) for rank, row in enumerate(rows) if row.begun < number]
+        if late:
+            self._on_problem(
+                f"a checkpoint waits for rank {', '.join(late)}, which has not come to it: "
+                "all ranks have to call run.checkpoint()"
+            )
 
     def _publish(self, job: Job) -> None:
         files: dict[str, FileEntry] = {}

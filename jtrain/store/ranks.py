@@ -60,6 +60,7 @@ _CELLS = (
     "wants_save",
     "told_to_end",
     "failed_after",
+    "begun",
 )
 _FLOATS = frozenset({"heartbeat", "loop_started", "loss"})
 _POSITION = {name: index for index, name in enumerate(_CELLS)}
@@ -83,10 +84,10 @@ class RankRow:
     `loop_samples` (their values when this attempt's training loop began); `told_to_end` (the signal that the
     rank's process got and that announces the machine's end); `failed_after` (the `micro_step` of the last loop's end,
     when the cell raised an error after it).
-    Of checkpoints, which each rank numbers from 1: `written`, the last one whose part this rank has on the disk
-    (negative: it failed); `published`, rank 0's: the last one that is complete (negative: it was given up);
-    `wants_save`, rank 0's: the last one during whose writing another was due. `met`, `idle_even`, `idle_odd`: see
-    `meet`.
+    Of checkpoints, which each rank numbers from 1: `begun`, the last one that was taken here; `written`, the last one
+    whose part this rank has on the disk (negative: it failed); `published`, rank 0's: the last one that is complete
+    (negative: it was given up); `wants_save`, rank 0's: the last one during whose writing another was due. `met`,
+    `idle_even`, `idle_odd`: see `meet`.
     Floats: `heartbeat` and `loop_started` (UTC epoch seconds), `loss` (the latest).
     """
 
@@ -120,6 +121,7 @@ class RankRow:
     wants_save: int
     told_to_end: int
     failed_after: int
+    begun: int
     heartbeat: float
     loop_started: float
     loss: float
