@@ -66,12 +66,17 @@ def _write(path: Path, weights: dict[str, Any]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    tensors = {name: value.detach().clone() for name, value in weights.items() if isinstance(value, torch.Tensor)}
+    # torch.compile wraps a module in another one.
+    plain = {name.replace("_orig_mod.", ""): value for name, value in weights.items()}
+    tensors = {name: value.detach().clone() for name, value in plain.items() if isinstance(value, torch.Tensor)}
     tensors = {name: value.contiguous() for name, value in tensors.items()}
     aside = path.with_name(f".{path.name}.partial")
     try:
         save_file(tensors, aside, metadata={"format": "pt"})
         aside.replace(path)
+    except KeyError as error:
+        aside.unlink(missing_ok=True)
+        raise CheckpointError(f"{path} can't be written: safetensors files have no {error.args[0]}") from error
     except (OSError, SafetensorError) as error:
         aside.unlink(missing_ok=True)
         raise CheckpointError(f"{path} can't be written: {error}") from error

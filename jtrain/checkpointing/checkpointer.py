@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -163,7 +164,7 @@ class Checkpointer:
             world_size=self._group.size,
             position=position.model_copy(deep=True),  # it is written down later, when the loops are further on
             files={},
-            metrics=dict(metrics),
+            metrics={name: value for name, value in metrics.items() if isfinite(value)},
             versions={"jtrain": jtrain.__version__, "torch": torch.__version__},
             spec=self._spec,
         )
@@ -189,6 +190,7 @@ class Checkpointer:
         else:
             tree = {}
             spread.split(dict(shared), "shared")
+        parts.is_loose = False
         tree["own"] = parts.split(dict(own), "own")
         parts.entries += [entry for entry in spread.entries if entry.slice is not None]
         return tree, parts

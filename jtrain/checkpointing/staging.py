@@ -94,6 +94,9 @@ class Parts:
     """A state that has been taken apart, not copied yet."""
 
     entries: list[Entry] = field(default_factory=list)
+    is_loose: bool = True
+    """Whether only the numbers in tensors count: they are copied into others. What else there may be to a tensor is
+    kept by pickling it: that it is a parameter, wants a gradient, is a view."""
     _names: set[str] = field(default_factory=set)
     _seen: dict[tuple[Any, ...], Slot] = field(default_factory=dict)
     _open: set[int] = field(default_factory=set)
@@ -101,7 +104,8 @@ class Parts:
     def split(self, value: Any, path: str) -> Any:
         """`value` with Slots where its tensors were; names begin with `path`. What is in an object stays in it."""
         if isinstance(value, torch.Tensor):
-            return self._add(value, path) if _can_be_stored(value) else value
+            is_good = _can_be_stored(value) and (self.is_loose or _is_bare(value))
+            return self._add(value, path) if is_good else value
         kind = type(value)
         if kind not in (dict, OrderedDict, list, tuple) or id(value) in self._open or not _may_hold_tensors(value):
             return value
@@ -161,6 +165,14 @@ def _can_be_stored(tensor: torch.Tensor) -> bool:
         return tensor.dtype in DTYPES
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
     return is_plain and tensor.dtype in DTYPES and not tensor.is_conj() and not tensor.is_neg() and not tensor.is_meta
+
+
+def _is_bare(tensor: torch.Tensor) -> bool:
+    """Whether there is nothing to `tensor` but its numbers."""
+    if is_spread(tensor):
+        return True
+    is_alone = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+    return type(tensor) is torch.Tensor and not tensor.requires_grad and is_alone
 
 
 def _identity(tensor: torch.Tensor) -> tuple[Any, ...] | None:

@@ -136,6 +136,8 @@ class Writer:
             if time.monotonic() > tell_at:
                 tell_at = float("inf")
                 self._tell_who_is_late(number, rows)
+        if late := [str(rank) for rank, row in enumerate(rows) if row.begun < number]:
+            return f"rank {', '.join(late)} never came to it: all ranks have to call run.checkpoint()"
         failed = [str(rank) for rank, row in enumerate(rows) if rank and row.written != number]
         return f"rank {', '.join(failed)} could not write its part, its log says why" if failed else ""
 

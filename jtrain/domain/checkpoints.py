@@ -87,8 +87,8 @@ class Manifest(BaseModel):
     world_size: int
     position: Position
     files: dict[str, FileEntry]
-    metrics: dict[str, float] = Field(default_factory=dict)
-    """The latest value of each metric of rank 0."""
+    metrics: dict[str, float | None] = Field(default_factory=dict)
+    """The latest value of each metric of rank 0, but for NaN and infinite ones, which JSON doesn't have."""
     versions: dict[str, str] = Field(default_factory=dict)
     spec: str = ""
     """Digest of the run's spec."""

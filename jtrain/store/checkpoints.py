@@ -80,7 +80,7 @@ def _read(paths: RunPaths, folder: Path) -> CheckpointInfo | None:
             world_size=int(manifest["world_size"]),
             size_bytes=sum(int(entry["size_bytes"]) for entry in files.values()),
             is_pinned=_mark(paths, folder.name).exists(),
-            metrics={name: float(value) for name, value in manifest.get("metrics", {}).items()},
+            metrics={name: float(value) for name, value in manifest.get("metrics", {}).items() if value is not None},
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

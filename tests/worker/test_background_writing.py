@@ -226,3 +226,25 @@ def until(is_true: Callable[[], bool], timeout_s: float = 30.0) -> None:
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_metrics_that_are_no_numbers_harm_no_checkpoint(tmp_path: Path) -> None:
+    paths = paths_of(tmp_path)
+    checkpointer = alone(paths)
+    name = write(checkpointer, 1, best=float("inf"), loss=float("nan"), accuracy=0.5)
+    [info] = list_checkpoints(paths)
+    assert (info.name, dict(info.metrics)) == (name, {"accuracy": 0.5})
+    assert checkpointer.load(name)[1:] == (name, [])
+
+
+def test_what_there_is_to_a_registered_tensor_besides_its_numbers_is_kept(tmp_path: Path) -> None:
+    checkpointer = alone(paths_of(tmp_path))
+    whole = torch.arange(12.0)
+    things = [torch.ones(2, requires_grad=True), torch.nn.Parameter(torch.ones(3)), whole[2:8], whole[:9].view(3, 3).T]
+    name = write(checkpointer, 1, own={"registered": {"things": things}})
+    leaf, parameter, part, turned = checkpointer.load(name)[0].owns[0]["registered"]["things"]
+    assert leaf.requires_grad
+    assert type(parameter) is torch.nn.Parameter
+    assert turned.stride() == (1, 3)
+    part[0] = 100.0
+    assert turned[2, 0] == 100.0
