@@ -26,6 +26,7 @@ PARTIAL = ".partial-"
 _PAUSE_S = 0.005
 """Between two looks whether the other ranks have written."""
 _LATE_S = 30.0
+_ALL_MUST = "all ranks have to call run.checkpoint()"
 _SPARE_BYTES = 8 << 20
 """What is to be left on the disk: metrics and logs of the run go there too."""
 
@@ -135,19 +136,12 @@ class Writer:
             time.sleep(_PAUSE_S)
             if time.monotonic() > tell_at:
                 tell_at = float("inf")
-                self._tell_who_is_late(number, rows)
-        if late := [str(rank) for rank, row in enumerate(rows) if row.begun < number]:
-            return f"rank {', '.join(late)} never came to it: all ranks have to call run.checkpoint()"
+                if late := _late(number, rows):
+                    self._on_problem(f"a checkpoint waits for rank {late}, which has not come to it: {_ALL_MUST}")
+        if late := _late(number, rows):
+            return f"rank {late} never came to it: {_ALL_MUST}"
         failed = [str(rank) for rank, row in enumerate(rows) if rank and row.written != number]
         return f"rank {', '.join(failed)} could not write its part, its log says why" if failed else ""
-
-    def _tell_who_is_late(self, number: int, rows: list[RankRow]) -> None:
-        late = [str(rank) for rank, row in enumerate(rows) if row.begun < number]
-        if late:
-            self._on_problem(
-                f"a checkpoint waits for rank {', '.join(late)}, which has not come to it: "
-                "all ranks have to call run.checkpoint()"
-            )
 
     def _publish(self, job: Job) -> None:
         files: dict[str, FileEntry] = {}
@@ -161,6 +155,11 @@ class Writer:
         os.rename(job.aside, job.folder)
         sync_folder(job.folder.parent)
         self._on_published()
+
+
+def _late(number: int, rows: list[RankRow]) -> str:
+    """The ranks that haven't taken checkpoint `number`."""
+    return ", ".join(str(rank) for rank, row in enumerate(rows) if row.begun < number)
 
 
 def _entries_file(folder: Path, rank: int) -> Path:

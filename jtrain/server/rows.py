@@ -8,7 +8,6 @@ from jtrain.domain.messages import CheckpointRow, EventRow, ProgressRow, RunAnsw
 from jtrain.domain.states import ALIVE, RESUMABLE, State
 from jtrain.run import Run
 from jtrain.server.curves import RunCurves, read_starts, to_value
-from jtrain.server.texts import log_ranks
 from jtrain.store.checkpoints import damaged_checkpoints
 from jtrain.store.index import RunSummary
 from jtrain.store.progress import Progress
@@ -84,7 +83,7 @@ def run_answer(run: Run) -> RunAnswer:
 
 def _num_ranks(run: Run, least: int) -> int:
     """How many ranks have a log in any attempt: one that was resumed on fewer devices had more of them before."""
-    numbers = [log_ranks(run.paths, number) for number in run.paths.attempt_numbers()]
+    numbers = [attempt.logged_ranks() for attempt in run.attempts]
     return max([least, *(rank + 1 for ranks in numbers for rank in ranks)])
 
 

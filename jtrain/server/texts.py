@@ -23,12 +23,6 @@ def log_size(paths: RunPaths, attempt: int, rank: int) -> int | None:
         return None
 
 
-def log_ranks(paths: RunPaths, attempt: int) -> list[int]:
-    """The ranks that have a log in an attempt, in no order."""
-    names = (path.stem.removeprefix("rank-") for path in paths.attempt(attempt).logs.glob("rank-*.log"))
-    return [int(name) for name in names if name.isdecimal()]
-
-
 def read_on(paths: RunPaths, rank: int, cursor: Cursor, size: int, *, is_over: bool) -> tuple[str, int, Cursor]:
     """The text after `cursor` in a log of `size` bytes, how many bytes were left out before it, and the new cursor.
 
