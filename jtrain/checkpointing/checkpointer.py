@@ -95,9 +95,7 @@ class Checkpointer:
         return self._writer.number
 
     def warm(self, shared: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        """Get the memory for the first checkpoint, in the background."""
-        if not self._keeps_memory or not self._is_first or self._warming is not None:
-            return
+        """Get the memory for the first checkpoint, in the background; called once at most, before it."""
         _, parts = self._split(shared, own)
         arguments = {"size_bytes": parts.size_bytes, "is_pinned": parts.is_on_gpu}
         self._warming = threading.Thread(target=self._buffer.warm, kwargs=arguments, name="jtrain-warm", daemon=True)
